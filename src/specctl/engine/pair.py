@@ -1,0 +1,36 @@
+"""The two models of a run, each loaded when it is first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from specctl.models.interface import Model
+from specctl.types import ModelInfo, Role
+
+Loader = Callable[[], Model]
+
+
+@dataclass(slots=True)
+class Pair:
+    """Loads at most one model for each role; a draft that is accepted never loads the verifier."""
+
+    loaders: Mapping[Role, Loader]
+    loaded: dict[Role, Model] = field(default_factory=dict)
+
+    def is_loaded(self, role: Role) -> bool:
+        return role in self.loaded
+
+    def model(self, role: Role) -> Model:
+        """The model, loading it now if need be; raises `ModelError`."""
+        if role not in self.loaded:
+            self.loaded[role] = self.loaders[role]()
+        return self.loaded[role]
+
+    def infos(self) -> dict[Role, ModelInfo]:
+        """Which weights are loaded so far."""
+        return {role: model.info for role, model in self.loaded.items()}
+
+    def forward_passes(self) -> dict[Role, int]:
+        """Forward passes of each loaded model so far."""
+        return {role: model.forward_passes for role, model in self.loaded.items()}

@@ -1,0 +1,178 @@
+"""Results as JSON: one object a query, schema `specctl.result/1`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import platform
+from collections.abc import Mapping
+from enum import Enum
+from importlib import metadata
+from typing import Any
+
+from specctl import __version__
+from specctl.trace import Span
+from specctl.types import (
+    Draft,
+    ModelInfo,
+    PlannedStep,
+    Result,
+    Role,
+    Step,
+    TokenScore,
+    ToolCall,
+    Trajectory,
+    Verdict,
+)
+
+SCHEMA = "specctl.result/1"
+
+
+def result_to_dict(result: Result, models: Mapping[Role, ModelInfo]) -> dict[str, Any]:
+    """The result as plain JSON values; all that depends on the schedule is under `runtime`."""
+    query = result.query
+    usage = {role: counts for role, counts in result.usage.items()}
+    record = {
+        "schema": SCHEMA,
+        "id": query.id,
+        "image": result.image or {"path": query.image},
+        "question": query.question,
+        "options": list(query.options) or None,
+        "answer": result.answer,
+        "outcome": result.outcome,
+        "draft": result.draft and _draft(result.draft),
+        "gate": result.verdict and _verdict(result.verdict),
+        "trajectory": _trajectory(result.trajectory),
+        "usage": usage,
+        "error": result.error,
+        "models": {role: _model(models[role]) for role in sorted(models)},
+        "versions": versions(),
+        "runtime": {
+            "e2e_ms": _end_ms(result.runtime.spans),
+            "spans": [_span(span) for span in result.runtime.spans],
+            "forward_passes": result.runtime.forward_passes,
+            "devices": {role: models[role].device for role in sorted(models)},
+        },
+    }
+    plain: dict[str, Any] = _plain(record)
+    return plain
+
+
+def to_json(record: Mapping[str, Any], *, indent: int | None = None) -> str:
+    """One JSON text, ASCII-safe, without NaN or infinities."""
+    return json.dumps(record, indent=indent, allow_nan=False)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computed the result."""
+    libraries = {name: metadata.version(name) for name in ("torch", "transformers")}
+    return {"specctl": __version__, **libraries, "python": platform.python_version()}
+
+
+def _draft(draft: Draft) -> dict[str, Any]:
+    return {
+        "answer": draft.answer,
+        "tokens": [_token(token) for token in draft.tokens],
+        "stop_reason": draft.stop_reason,
+        "plan": None if draft.plan is None else [_planned(step) for step in draft.plan],
+    }
+
+
+def _token(token: TokenScore) -> dict[str, Any]:
+    return {
+        "text": token.text,
+        "id": token.id,
+        "separability": token.separability,
+        "separability_at": {str(k): value for k, value in token.separability_at},
+        "margin": token.margin,
+        "logprob": token.logprob,
+        "entropy": token.entropy,
+        "logsumexp": token.logsumexp,
+        "top": token.top,
+    }
+
+
+def _planned(step: PlannedStep) -> dict[str, Any]:
+    return {
+        "tool_call": _call(step.tool_call),
+        "expected": step.expected,
+        "separability": step.separability,
+    }
+
+
+def _call(call: ToolCall | None) -> dict[str, Any] | None:
+    if call is None:
+        return None
+    box = call.box_px
+    return {
+        "name": call.name,
+        "arguments": call.arguments,
+        "box_px": box and [box.left, box.top, box.right, box.bottom],
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "score": verdict.score,
+        "raw": verdict.raw,
+        "margin": verdict.margin,
+        "min_margin": verdict.min_margin,
+        "threshold": verdict.threshold,
+        "aggregate": verdict.aggregate,
+        "top_k": verdict.top_k,
+        "accepted": verdict.accepted,
+        "reason": verdict.reason,
+        "token_index": verdict.token_index,
+    }
+
+
+def _trajectory(trajectory: Trajectory) -> dict[str, Any]:
+    return {"steps": [_step(step) for step in trajectory.steps], "depth": trajectory.depth}
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "thought": step.thought,
+        "text": step.text,
+        "tool_call": _call(step.tool_call),
+        "observation": step.observation,
+        "answer": step.answer,
+    }
+
+
+def _model(info: ModelInfo) -> dict[str, Any]:
+    return {
+        "id": info.id,
+        "family": info.family,
+        "weights_sha256": info.weights_sha256,
+        "dtype": info.dtype,
+    }
+
+
+def _span(span: Span) -> dict[str, Any]:
+    return {
+        "phase": span.phase,
+        "lane": span.lane,
+        "start_ns": span.start_ns,
+        "end_ns": span.end_ns,
+    }
+
+
+def _end_ms(spans: tuple[Span, ...]) -> float | None:
+    return max(span.end_ns for span in spans) / 1e6 if spans else None
+
+
+def _plain(value: Any) -> Any:
+    """Enums to their words, dataclasses to objects, tuples to lists, non-finite numbers to null."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
