@@ -10,6 +10,7 @@ from specctl.trace import Phase
 from specctl.types import (
     Draft,
     ImageFacts,
+    ModelInfo,
     Observation,
     PlannedStep,
     Query,
@@ -26,6 +27,19 @@ from specctl.types import (
 @dataclass(frozen=True, slots=True)
 class QueryStarted:
     query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLoading:
+    """A model is needed for the first time; loading it may take a while."""
+
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLoaded:
+    role: Role
+    info: ModelInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +105,8 @@ class Finished:
 
 Event = Union[
     QueryStarted,
+    ModelLoading,
+    ModelLoaded,
     ImageRead,
     Prefilled,
     TokenDecoded,

@@ -34,3 +34,41 @@ class Pair:
     def forward_passes(self) -> dict[Role, int]:
         """Forward passes of each loaded model so far."""
         return {role: model.forward_passes for role, model in self.loaded.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where one model comes from and how it is held: a source, a device and a dtype, both may be auto."""
+
+    source: str
+    device: str = "auto"
+    dtype: str = "auto"
+
+
+def load_pair(drafter: Placement, verifier: Placement, *, top_k: int, offline: bool) -> Pair:
+    """A pair of real checkpoints; nothing is read before a model is first needed.
+
+    With `offline`, a hub id is found in the local cache or not at all.
+    """
+
+    def loader(role: Role, placement: Placement) -> Loader:
+        def load() -> Model:
+            from specctl.models.checkpoint import load_model  # torch: seconds to import
+
+            return load_model(
+                placement.source,
+                role_name=str(role),
+                device=placement.device,
+                dtype=placement.dtype,
+                top_k=top_k,
+                offline=offline,
+            )
+
+        return load
+
+    return Pair(
+        {
+            Role.DRAFTER: loader(Role.DRAFTER, drafter),
+            Role.VERIFIER: loader(Role.VERIFIER, verifier),
+        }
+    )

@@ -23,7 +23,7 @@ from specctl.engine.requests import (
     View,
 )
 from specctl.errors import BudgetError, InputError
-from specctl.events import Event, Finished, Sink, TokenDecoded
+from specctl.events import Event, Finished, ModelLoaded, ModelLoading, Sink, TokenDecoded
 from specctl.images import Image
 from specctl.models.decoding import Decoding
 from specctl.models.interface import DecodeWork
@@ -118,14 +118,18 @@ class _Run:
     def open(self, role: Role) -> Handle:
         """A session, on a model that is loaded now if it was not."""
         if not self.driver.pair.is_loaded(role):
-            began_ns = self.tracer.now_ns()
-            with self.tracer.span(Phase.LOAD, Lane.HOST):
-                self.driver.pair.model(role)
-            self.loading_ns += self.tracer.now_ns() - began_ns
+            self.load(role)
         model = self.driver.pair.model(role)
         handle = Handle(role, model.open(), model.chat)
         self.handles.append(handle)
         return handle
+
+    def load(self, role: Role) -> None:
+        self.tell(ModelLoading(role))
+        with self.tracer.span(Phase.LOAD, Lane.HOST):
+            model = self.driver.pair.model(role)
+        self.loading_ns += self.tracer.spans[-1].elapsed_ns
+        self.tell(ModelLoaded(role, model.info))
 
     def close(self, handle: Handle) -> None:
         self.driver.pair.model(handle.role).close(handle.session)

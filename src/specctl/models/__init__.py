@@ -1,1 +1,1 @@
-"""Checkpoints, prompts to ids and positions, sessions with kept keys and values, batched steps; knows no agent."""
+"""Checkpoints, prompts to ids and positions, sessions with kept KV, batched steps; no agents."""

@@ -11,8 +11,8 @@ from specctl.models.segments import Control, Segments
 class ChatFormat:
     """The text around messages, ending where the assistant begins to write.
 
-    `opening` lays out system and first user message; `reply` what follows an unfinished assistant turn:
-    its end, the next user message, and the start of the next assistant turn.
+    `opening` lays out system and first user message; `reply` what follows an unfinished assistant
+    turn: its end, the next user message, and the start of the next assistant turn.
     """
 
     before_system: str

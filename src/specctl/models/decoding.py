@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from specctl.types import StopReason, TokenScore
 
 MAX_HELD_TOKENS = 4
-"""A character has at most four bytes: after as many tokens, what is still incomplete is no character."""
+"""A character has at most four bytes: what is incomplete after as many tokens is no character."""
 
 
 @dataclass(slots=True)
 class Decoding:
     """Collects tokens of one session until end of sequence, a stop string, or `limit` tokens.
 
-    `text` ends right after the stop string that ended it. The end-of-sequence token is not a token of the
-    result; its score is kept as `end`.
+    `text` ends right after the stop string that ended it. The end-of-sequence token is not a token
+    of the result; its score is kept as `end`.
     """
 
     limit: int
@@ -56,8 +56,8 @@ class Decoding:
 class TextStream:
     """Turns ids into text piece by piece, holding back bytes that are no whole character yet.
 
-    With byte-level vocabularies text at character boundaries is the sum of its parts, so only the ids held back
-    are ever detokenised.
+    With byte-level vocabularies text at character boundaries is the sum of its parts, so only the
+    ids held back are ever detokenised.
     """
 
     detokenise: Callable[[Sequence[int]], str]

@@ -1,7 +1,8 @@
 """What the rest of specctl may ask of a model, real or scripted.
 
-A session is one growing token sequence with its keys and values kept. All work takes lists, so that a
-driver can batch it; every session's tokens and scores equal what it would get alone.
+A session is one growing token sequence with its keys and values kept. All work takes lists, so that
+a driver can batch it; every session's tokens and scores equal what it would get alone. Segments
+that cannot be used raise before any session of the call has changed.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Model(Protocol):
         """Free the session's memory; closing twice is fine."""
 
     def prompt(self, work: Sequence[tuple[Session, Segments]]) -> list[Usage]:
-        """Make each session hold exactly its segments, reusing the longest prefix it already holds."""
+        """Make each session hold exactly its segments, reusing the longest prefix that it holds."""
 
     def extend(self, work: Sequence[tuple[Session, Segments]]) -> list[Usage]:
         """Append segments to each session."""

@@ -17,7 +17,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text from outside (questions, tool output): never becomes a control token, whatever it says."""
+    """Text from outside (questions, tool output): never becomes a control token."""
 
     text: str
 
