@@ -24,6 +24,7 @@ from specctl.trace import Phase
 from specctl.types import Observation, Query, Role, Step, ToolCall, Usage
 
 _MOST_REPEATS = 2
+_REPEATED = "this very call was already answered: use its result, or answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ class Verifier:
             yield Emit(StepFinished(step))
             if step.answer is not None:
                 return step.answer
+            self._check_repeats(step)
             if not is_last:
                 yield from self._observe(output)
         raise BudgetError(
@@ -96,7 +98,7 @@ class Verifier:
         if call is not None:
             try:
                 call = self.tools.resolve(call, self.boxes)
-                problem = self._repeated(call)
+                problem = _REPEATED if self._times_made(call) else None
             except ToolError as error:
                 problem = str(error)
         if problem is not None:
@@ -117,18 +119,20 @@ class Verifier:
         yield Emit(ToolFinished(call, output.observation, output.image))
         return output
 
-    def _repeated(self, call: ToolCall) -> str | None:
-        """What to tell a verifier that makes a call again; raises when it does not listen."""
-        times = sum(
+    def _times_made(self, call: ToolCall) -> int:
+        """How many steps so far made this very call."""
+        return sum(
             step.tool_call is not None and same_effect(step.tool_call, call)
             for step in self.progress.steps
         )
-        if times >= _MOST_REPEATS:
+
+    def _check_repeats(self, step: Step) -> None:
+        """Stop a verifier that was told once and still makes the same call."""
+        if step.tool_call is not None and self._times_made(step.tool_call) > _MOST_REPEATS:
             raise BudgetError(
-                f"the verifier made the same {call.name} call {times + 1} times",
+                f"the verifier made the same {step.tool_call.name} call {_MOST_REPEATS + 1} times",
                 code="tool.repeated",
             )
-        return "this very call was already answered: use its result, or answer" if times else None
 
     def _observe(self, output: ToolOutput) -> Logic[None]:
         """Tell the verifier what its turn led to."""
