@@ -88,6 +88,9 @@ class ScriptedModel:
     def close(self, session: Session) -> None:
         _own(session).is_closed = True
 
+    def forget(self) -> None:
+        """Nothing is kept between queries."""
+
     def prompt(self, work: Sequence[tuple[Session, Segments]]) -> list[Usage]:
         return [self._take("prompt", _own(session), segments) for session, segments in work]
 

@@ -34,7 +34,7 @@ KEYS = [
     "id",
     "image",
     "question",
-    "options",
+    "options", "reference",
     "answer",
     "outcome",
     "draft",

@@ -1,6 +1,6 @@
 """Every branch of a query, against golden transcripts of what models were given and sinks told.
 
-`SPECCTL_UPDATE_GOLDEN=1 pytest tests/test_query.py` rewrites them; read the difference before
+`UPDATE_GOLDEN=1 pytest tests/test_query.py` rewrites them; read the difference before
 committing it.
 """
 
@@ -151,7 +151,7 @@ def preset() -> Preset:
 def check_golden(name: str, run: Run) -> None:
     path = GOLDEN / f"{name}.txt"
     text = "\n".join(run.transcript) + "\n"
-    if os.environ.get("SPECCTL_UPDATE_GOLDEN"):
+    if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(text)
     assert text == path.read_text()
 

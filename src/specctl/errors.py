@@ -43,3 +43,9 @@ class BudgetError(SpecctlError):
     """A spent budget of turns, tokens or time; `code` begins with `budget.`."""
 
     exit_code = 5
+
+
+class StateError(SpecctlError):
+    """Files left by an earlier or another run that contradict what is asked for now."""
+
+    exit_code = 9

@@ -38,16 +38,30 @@ class Phase(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One phase on one lane, from `start_ns` to `end_ns` since the query began."""
+    """One phase on one lane, from `start_ns` to `end_ns` since the query began.
+
+    `tokens` were prefilled (cached ones left out) or decoded in it, `first_token_ns` is when the
+    first of the decoded ones was known.
+    """
 
     phase: Phase
     lane: Lane
     start_ns: int
     end_ns: int
+    tokens: int = 0
+    first_token_ns: int | None = None
 
     @property
     def elapsed_ns(self) -> int:
         return self.end_ns - self.start_ns
+
+
+@dataclass(slots=True)
+class Tally:
+    """What an open span counts, see `Span`."""
+
+    tokens: int = 0
+    first_token_ns: int | None = None
 
 
 @dataclass(slots=True)
@@ -66,10 +80,11 @@ class Tracer:
         return self.clock() - self.origin_ns
 
     @contextmanager
-    def span(self, phase: Phase, lane: Lane) -> Iterator[None]:
+    def span(self, phase: Phase, lane: Lane) -> Iterator[Tally]:
         """Record the body as one span, also when it raises."""
-        start = self.now_ns()
+        start, tally = self.now_ns(), Tally()
         try:
-            yield
+            yield tally
         finally:
-            self.spans.append(Span(phase, lane, start, self.now_ns()))
+            end = self.now_ns()
+            self.spans.append(Span(phase, lane, start, end, tally.tokens, tally.first_token_ns))

@@ -27,6 +27,11 @@ class Pair:
             self.loaded[role] = self.loaders[role]()
         return self.loaded[role]
 
+    def forget(self) -> None:
+        """Drop what models keep between queries, as if no image had been seen."""
+        for model in self.loaded.values():
+            model.forget()
+
     def infos(self) -> dict[Role, ModelInfo]:
         """Which weights are loaded so far."""
         return {role: model.info for role, model in self.loaded.items()}
@@ -38,7 +43,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where one model comes from and how it is held: a source, a device and a dtype, both may be auto."""
+    """Where one model comes from and how it is held; device and dtype may be auto."""
 
     source: str
     device: str = "auto"

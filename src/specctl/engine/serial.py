@@ -27,8 +27,8 @@ from specctl.events import Event, Finished, ModelLoaded, ModelLoading, Sink, Tok
 from specctl.images import Image
 from specctl.models.decoding import Decoding
 from specctl.models.interface import DecodeWork
-from specctl.trace import Clock, Lane, Phase, Tracer
-from specctl.types import Query, Result, Role, Runtime
+from specctl.trace import Clock, Lane, Phase, Tally, Tracer
+from specctl.types import Query, Result, Role, Runtime, Usage
 
 T = TypeVar("T")
 
@@ -110,10 +110,10 @@ class _Run:
         if isinstance(request, RunTool):
             with self.tracer.span(Phase.TOOL, Lane.TOOLS):
                 return self.driver.tools.run(request.call, request.image)
-        with self.tracer.span(request.phase, _LANES[request.handle.role]):
+        with self.tracer.span(request.phase, _LANES[request.handle.role]) as tally:
             if isinstance(request, Decode):
-                return self.decode(request)
-            return self.prefill(request)
+                return self.decode(request, tally)
+            return self.prefill(request, tally)
 
     def open(self, role: Role) -> Handle:
         """A session, on a model that is loaded now if it was not."""
@@ -140,12 +140,14 @@ class _Run:
         for handle in list(self.handles):
             self.close(handle)
 
-    def prefill(self, request: Prompt | Extend) -> Any:
+    def prefill(self, request: Prompt | Extend, tally: Tally) -> Usage:
         model = self.driver.pair.model(request.handle.role)
         run = model.prompt if isinstance(request, Prompt) else model.extend
-        return run([(request.handle.session, request.segments)])[0]
+        usage = run([(request.handle.session, request.segments)])[0]
+        tally.tokens = usage.prompt_tokens - usage.cached_tokens
+        return usage
 
-    def decode(self, request: Decode) -> Decoding:
+    def decode(self, request: Decode, tally: Tally) -> Decoding:
         """One token after the other, each told to the sink as it comes."""
         role = request.handle.role
         model = self.driver.pair.model(role)
@@ -154,6 +156,9 @@ class _Run:
         while not decoding.done:
             self.check_time()
             token = model.step(work)[0]
+            tally.tokens += 1
+            if tally.first_token_ns is None:
+                tally.first_token_ns = self.tracer.now_ns()
             if token is not None:
                 self.tell(TokenDecoded(role, request.phase, token))
         return decoding

@@ -8,6 +8,7 @@ import math
 import platform
 from collections.abc import Mapping
 from enum import Enum
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -29,8 +30,15 @@ from specctl.types import (
 SCHEMA = "specctl.result/1"
 
 
-def result_to_dict(result: Result, models: Mapping[Role, ModelInfo]) -> dict[str, Any]:
-    """The result as plain JSON values; all that depends on the schedule is under `runtime`."""
+def result_to_dict(
+    result: Result,
+    models: Mapping[Role, ModelInfo],
+    extra: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The result as plain JSON values; all that depends on the schedule is under `runtime`.
+
+    `extra` holds the fields of the input row that mean nothing here, kept under `input`.
+    """
     query = result.query
     usage = {role: counts for role, counts in result.usage.items()}
     record = {
@@ -39,6 +47,8 @@ def result_to_dict(result: Result, models: Mapping[Role, ModelInfo]) -> dict[str
         "image": result.image or {"path": query.image},
         "question": query.question,
         "options": list(query.options) or None,
+        "reference": query.reference,
+        **({} if extra is None else {"input": extra}),
         "answer": result.answer,
         "outcome": result.outcome,
         "draft": result.draft and _draft(result.draft),
@@ -46,7 +56,7 @@ def result_to_dict(result: Result, models: Mapping[Role, ModelInfo]) -> dict[str
         "trajectory": _trajectory(result.trajectory),
         "usage": usage,
         "error": result.error,
-        "models": {role: _model(models[role]) for role in sorted(models)},
+        "models": models_to_dict(models),
         "versions": versions(),
         "runtime": {
             "e2e_ms": _end_ms(result.runtime.spans),
@@ -55,8 +65,8 @@ def result_to_dict(result: Result, models: Mapping[Role, ModelInfo]) -> dict[str
             "devices": {role: models[role].device for role in sorted(models)},
         },
     }
-    plain: dict[str, Any] = _plain(record)
-    return plain
+    values: dict[str, Any] = plain(record)
+    return values
 
 
 def to_json(record: Mapping[str, Any], *, indent: int | None = None) -> str:
@@ -66,8 +76,13 @@ def to_json(record: Mapping[str, Any], *, indent: int | None = None) -> str:
 
 def versions() -> dict[str, str]:
     """Versions of what computed the result."""
-    libraries = {name: metadata.version(name) for name in ("torch", "transformers")}
+    libraries = {name: _installed(name) for name in ("torch", "transformers")}
     return {"specctl": __version__, **libraries, "python": platform.python_version()}
+
+
+@cache
+def _installed(library: str) -> str:
+    return metadata.version(library)
 
 
 def _draft(draft: Draft) -> dict[str, Any]:
@@ -141,7 +156,12 @@ def _step(step: Step) -> dict[str, Any]:
     }
 
 
-def _model(info: ModelInfo) -> dict[str, Any]:
+def models_to_dict(models: Mapping[Role, ModelInfo]) -> dict[str, dict[str, str]]:
+    """Which weights, by role, without the device they happen to be on."""
+    return {str(role): _model(models[role]) for role in sorted(models)}
+
+
+def _model(info: ModelInfo) -> dict[str, str]:
     return {
         "id": info.id,
         "family": info.family,
@@ -163,16 +183,16 @@ def _end_ms(spans: tuple[Span, ...]) -> float | None:
     return max(span.end_ns for span in spans) / 1e6 if spans else None
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Enums to their words, dataclasses to objects, tuples to lists, non-finite numbers to null."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(_plain(key)): _plain(item) for key, item in value.items()}
+        return {str(plain(key)): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value

@@ -61,6 +61,9 @@ class Model(Protocol):
     def close(self, session: Session) -> None:
         """Free the session's memory; closing twice is fine."""
 
+    def forget(self) -> None:
+        """Drop what is kept between queries (features of images seen before)."""
+
     def prompt(self, work: Sequence[tuple[Session, Segments]]) -> list[Usage]:
         """Make each session hold exactly its segments, reusing the longest prefix that it holds."""
 

@@ -106,6 +106,10 @@ class QwenVLModel:
             session.store = KVStore(self._parts.kv_shape)
             self._sessions.remove(session)
 
+    def forget(self) -> None:
+        """Drop the features of images seen before; open sessions keep what they hold."""
+        self._parts.vision.forget()
+
     def prompt(self, work: Sequence[tuple[Session, Segments]]) -> list[Usage]:
         """Make each session hold exactly its segments, computing only what it does not hold yet."""
         return self._prefill(work, keeps_all=False)

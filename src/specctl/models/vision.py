@@ -85,6 +85,10 @@ class VisionTower:
         side = self._processor.patch_size * self._processor.merge_size
         return height // side, width // side
 
+    def forget(self) -> None:
+        """Drop all remembered features."""
+        self._memory.clear()
+
     def features(self, image: Image) -> ImageFeatures:
         """The image's features, remembered or encoded now."""
         known = self._memory.get(image.sha256)

@@ -1,1 +1,1 @@
-
+"""Values and events to terminals, lines and JSON; knows no model."""

@@ -1,0 +1,5 @@
+"""`python -m specctl`."""
+
+from specctl.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""Numbers from results: pure functions over plain values, each with its formula and denominator."""
