@@ -19,18 +19,14 @@ from specctl.config import check_environment, read_config
 
 COMMANDS = {"draft": draft, "gate": gate, "run": run}
 
+ASKED = 'sample_images/scene-01-green-square-2016px.png "What shape is the green object?"'
+
 EXAMPLES = {
-    "draft": (
-        'specctl draft sample_images/scene-01-green-square-2016px.png "What shape is the green object?"',
-        'specctl draft sample_images/scene-01-green-square-2016px.png "What shape is the green object?" --json',
-    ),
-    "gate": (
-        'specctl gate sample_images/scene-01-green-square-2016px.png "What shape is the green object?"',
-        'specctl gate sample_images/scene-01-green-square-2016px.png "What shape is the green object?" --exit-code',
-    ),
+    "draft": (f"specctl draft {ASKED}", f"specctl draft {ASKED} --json"),
+    "gate": (f"specctl gate {ASKED}", f"specctl gate {ASKED} --exit-code"),
     "run": (
-        'specctl run sample_images/scene-01-green-square-2016px.png "What shape is the green object?"',
-        'specctl run sample_images/scene-01-green-square-2016px.png "What shape is the green object?" --compare',
+        f"specctl run {ASKED}",
+        f"specctl run {ASKED} --compare",
         'specctl run photo.jpg "What does the sign say?" --drafter DIR --verifier DIR',
     ),
 }

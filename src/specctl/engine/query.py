@@ -63,7 +63,8 @@ def answer(query: Query, policy: Policy) -> Logic[Result]:
         verified = yield from verifier.verify(query)
         return progress.ended(Outcome.VERIFIED, verified)
     except (InputError, BudgetError) as error:
-        return progress.failed(error.code, error.message)
+        hint = f"; {error.hint}" if error.hint else ""
+        return progress.failed(error.code, error.message + hint)
 
 
 def _draft(image: Image, policy: Policy, progress: Progress) -> Logic[Draft | None]:
