@@ -91,6 +91,9 @@ class ScriptedModel:
     def forget(self) -> None:
         """Nothing is kept between queries."""
 
+    def synchronize(self) -> None:
+        """Nothing is ever under way."""
+
     def prompt(self, work: Sequence[tuple[Session, Segments]]) -> list[Usage]:
         return [self._take("prompt", _own(session), segments) for session, segments in work]
 

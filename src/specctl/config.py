@@ -10,14 +10,15 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
 from specctl.errors import UsageError
-from specctl.presets import Preset, load_preset
+from specctl.kinds import FILE, SWITCH, TEXT, Kind, at_least, choice, number
+from specctl.presets import Preset, load_preset, preset_names
 from specctl.types import Aggregate, PlanMode, Word
 
 if sys.version_info >= (3, 11):
@@ -63,6 +64,7 @@ class Settings:
     max_new_tokens: int = 1024
     time_limit: float | None = None
     save_crops: Path | None = None
+    out: Path | None = None
     compare: bool = False
     format: Format = Format.AUTO
     json: bool = False
@@ -86,7 +88,36 @@ class Settings:
         )
 
 
-SETTING_NAMES = tuple(setting.name for setting in fields(Settings))
+KINDS: dict[str, Kind] = {
+    "preset": choice(preset_names()),
+    "drafter": TEXT,
+    "verifier": TEXT,
+    "device": TEXT,
+    "drafter_device": TEXT,
+    "verifier_device": TEXT,
+    "dtype": choice(("auto", "float32", "bfloat16", "float16")),
+    "offline": SWITCH,
+    "system_prompt": FILE,
+    "threshold": number("a number between 0 and 1", lambda value: 0 <= value <= 1),
+    "aggregate": choice(Aggregate),
+    "top_k": at_least(2),
+    "min_margin": number("a number of logits, at least 0", lambda value: value >= 0),
+    "plan": choice(PlanMode),
+    "no_draft": SWITCH,
+    "max_turns": at_least(1),
+    "max_new_tokens": at_least(1),
+    "time_limit": number("a number of seconds above 0", lambda value: value > 0),
+    "save_crops": FILE,
+    "out": FILE,
+    "compare": SWITCH,
+    "format": choice(Format),
+    "json": SWITCH,
+    "quiet": SWITCH,
+    "verbose": SWITCH,
+}
+"""What each setting may be."""
+
+SETTING_NAMES = tuple(KINDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +154,13 @@ def check_environment(names: Iterable[str]) -> None:
             raise UsageError(f"{name} sets nothing", hint=nearest(name, known))
 
 
+def check_value(where: str, setting: str, value: Any) -> None:
+    """Raise `UsageError` for a value that is not of the setting's kind; `where` begins it."""
+    kind = KINDS[setting]
+    if not kind.accepts(value):
+        raise UsageError(f"{where} must be {kind.words}, not {value!r}")
+
+
 def environment_name(setting: str) -> str:
     """The variable that sets a setting."""
     return ENV_PREFIX + setting.upper()
@@ -146,20 +184,8 @@ def _read_file(path: Path) -> dict[str, Any]:
             raise UsageError(
                 f"{path}: there is no setting {key!r}", hint=nearest(key, SETTING_NAMES)
             )
-        if not isinstance(value, (str, int, float, bool)):
-            raise UsageError(f"{path}: {key} must be a single value, not {type(value).__name__}")
-        _check_kind(path, key, value)
+        check_value(f"{path}: {key}", key, value)
     return values
-
-
-def _check_kind(path: Path, key: str, value: Any) -> None:
-    """Refuse a value of the wrong kind; its range is checked where flags are, too."""
-    annotation = str(Settings.__dataclass_fields__[key].type)
-    wants_flag = annotation == "bool"
-    wants_number = annotation.split(" ")[0] in ("int", "float")
-    if wants_flag != isinstance(value, bool) or wants_number == isinstance(value, str):
-        kind = "true or false" if wants_flag else "a number" if wants_number else "a text"
-        raise UsageError(f"{path}: {key} must be {kind}, not {value!r}")
 
 
 def _prompt_text(path: Path) -> str:

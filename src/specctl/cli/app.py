@@ -11,17 +11,19 @@ from typing import Annotated
 import typer
 
 from specctl import __version__
+from specctl.cli.doctor import doctor
 from specctl.cli.draft import draft
 from specctl.cli.errors import Commands
 from specctl.cli.gate import gate
 from specctl.cli.run import run
 from specctl.config import check_environment, read_config
 
-COMMANDS = {"draft": draft, "gate": gate, "run": run}
+COMMANDS = {"doctor": doctor, "draft": draft, "gate": gate, "run": run}
 
 ASKED = 'sample_images/scene-01-green-square-2016px.png "What shape is the green object?"'
 
 EXAMPLES = {
+    "doctor": ("specctl doctor", "specctl doctor --drafter DIR --verifier DIR --device cuda"),
     "draft": (f"specctl draft {ASKED}", f"specctl draft {ASKED} --json"),
     "gate": (f"specctl gate {ASKED}", f"specctl gate {ASKED} --exit-code"),
     "run": (

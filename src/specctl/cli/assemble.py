@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from specctl.cli.display import FOR_PHOTOGRAPHS
+from specctl.cli.display import PHOTOGRAPH, is_bundled
 from specctl.config import Settings
 from specctl.engine.pair import Pair, Placement, load_pair
 from specctl.engine.query import Policy
 from specctl.engine.serial import SerialDriver
 from specctl.engine.verification import Budgets
-from specctl.errors import UsageError
+from specctl.errors import InputError, UsageError
+from specctl.image_files import STDIN
 from specctl.images import Image, looks_photographic, read_image
 from specctl.presets import Preset
 from specctl.render.view import View
@@ -24,12 +27,21 @@ def build_query(image: str, question: str | None, flagged: str | None, options: 
     if question is not None and flagged is not None:
         raise UsageError("the question is given twice", hint="drop --question or the argument")
     asked = question if question is not None else flagged
-    if asked is None and image != "-" and not sys.stdin.isatty():
-        asked = sys.stdin.read()
+    if asked is None and image != STDIN and not sys.stdin.isatty():
+        asked = _read_question()
     if asked is None or not asked.strip():
         raise UsageError("there is no question", hint='give it after the image, in "quotes"')
-    name = "stdin" if image == "-" else Path(image).stem
+    name = "stdin" if image == STDIN else Path(image).stem
     return Query(name, image, asked.strip(), tuple(options))
+
+
+def _read_question() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "the question on standard input is not text in UTF-8", code="input.question"
+        ) from error
 
 
 def build_pair(settings: Settings, preset: Preset) -> Pair:
@@ -56,13 +68,30 @@ def build_policy(settings: Settings, preset: Preset, *, verify: bool = True) -> 
     )
 
 
-def build_driver(settings: Settings, preset: Preset, pair: Pair, view: View) -> SerialDriver:
-    """The serial driver on this process's clock; it warns of photographs a pair cannot read."""
+@dataclass(slots=True)
+class ImageReader:
+    """Reads images for a driver, standard input only once, and warns of photographs only once."""
 
-    def read(path: str) -> Image:
+    warn_of_photographs: Callable[[str], None] | None
+    from_stdin: Image | None = None
+
+    def __call__(self, path: str) -> Image:
+        if path == STDIN and self.from_stdin is not None:
+            return self.from_stdin
         image = read_image(path)
-        if preset.warning and looks_photographic(image):
-            view.warn(f"{preset.warning}; {FOR_PHOTOGRAPHS}")
+        if path == STDIN:
+            self.from_stdin = image
+        if self.warn_of_photographs is not None and looks_photographic(image):
+            self.warn_of_photographs(PHOTOGRAPH)
+            self.warn_of_photographs = None
         return image
 
-    return SerialDriver(pair, view, time.perf_counter_ns, read, time_limit_s=settings.time_limit)
+
+def build_driver(settings: Settings, reader: ImageReader, pair: Pair, view: View) -> SerialDriver:
+    """The serial driver on this process's clock."""
+    return SerialDriver(pair, view, time.perf_counter_ns, reader, time_limit_s=settings.time_limit)
+
+
+def build_reader(preset: Preset, view: View, *, verifies: bool) -> ImageReader:
+    """A reader that warns, once, of photographs that the bundled pair cannot read."""
+    return ImageReader(view.warn if is_bundled(preset, verifies=verifies) else None)

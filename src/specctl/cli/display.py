@@ -19,9 +19,12 @@ from specctl.render.jsonl import JsonLinesView
 from specctl.render.live import FinalView, LiveView
 from specctl.render.plain import PlainView
 from specctl.render.run_view import Header
+from specctl.render.text import clean
 from specctl.render.view import Silent, View
 
-FOR_PHOTOGRAPHS = "for photographs give --drafter and --verifier folders of Qwen-VL class models"
+FOR_PHOTOGRAPHS = "for photographs give --drafter and --verifier a local Qwen-VL class checkpoint"
+DRAWINGS_ONLY = f"the bundled pair knows only drawn scenes of shapes; {FOR_PHOTOGRAPHS}"
+PHOTOGRAPH = "this looks like a photograph: what the bundled pair answers will mean nothing"
 DEFAULT_WIDTH = 100
 
 
@@ -90,12 +93,19 @@ def build_header(command: str, preset: Preset, *, verifies: bool) -> Header:
     if verifies:
         facts.append(f"verifier {preset.verifier.model}")
     facts.append(f"threshold {preset.gate.threshold:g}")
-    own = preset.drafter.model.startswith("bundled:")
-    return Header(command, tuple(facts), f"bundled pair: {preset.summary}" if own else "")
+    return Header(
+        command, tuple(facts), DRAWINGS_ONLY if is_bundled(preset, verifies=verifies) else ""
+    )
+
+
+def is_bundled(preset: Preset, *, verifies: bool) -> bool:
+    """Whether a model that takes part is of the bundled pair."""
+    models = [preset.drafter.model] + [preset.verifier.model] * verifies
+    return any(model.startswith("bundled:") for model in models)
 
 
 def tell_origins(ctx: typer.Context, settings: Settings) -> None:
     """With -v: where each value that was set came from, on standard error."""
     if settings.verbose and isinstance(ctx.obj, ConfigValues):
         for name, value, where in origins(ctx, ctx.obj):
-            print(f"setting {name}={value} from {where}", file=sys.stderr)
+            print(f"setting {name}={clean(value)} from {clean(where)}", file=sys.stderr)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import typer
 
-from specctl.cli.options import MODEL_FLAGS, OUTPUT_FLAGS, takes
-from specctl.cli.outcome import print_answer, print_record
-from specctl.cli.propose import propose
-from specctl.cli.run import ImageArgument, OptionFlag, QuestionArgument, QuestionFlag
-from specctl.config import Format, Settings
+from specctl.cli.options import (
+    DRAFTER_FLAGS,
+    OUTPUT_FLAGS,
+    ImageArgument,
+    OptionFlag,
+    QuestionArgument,
+    QuestionFlag,
+    takes,
+)
+from specctl.cli.session import Asked, answer_one
+from specctl.config import Settings
 
-_FLAGS = tuple(name for name in MODEL_FLAGS if not name.startswith("verifier"))
 
-
-@takes(*_FLAGS, "top_k", "plan", *OUTPUT_FLAGS)
+@takes(*DRAFTER_FLAGS, "top_k", "plan", *OUTPUT_FLAGS)
 def draft(
     ctx: typer.Context,
     image: ImageArgument,
@@ -27,8 +31,7 @@ def draft(
 
     Standard error shows each token with its separability; standard output gets the drafted answer.
     """
-    proposal = propose(ctx, "draft", image, question, question_flag, option, settings)
-    if proposal.shown is Format.JSON:
-        print_record(proposal.result, proposal.pair)
-    elif proposal.shown is not Format.JSONL:
-        print_answer(proposal.draft.answer)
+    asked = Asked(image, question, question_flag, option)
+    answered = answer_one(ctx, "draft", asked, settings, verifies=False)
+    drafted = answered.result.draft
+    answered.leave(drafted.answer if drafted is not None else None)

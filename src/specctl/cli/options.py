@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from specctl.config import ConfigValues, Format, Settings, environment_name
+from specctl.config import ConfigValues, Format, Settings, check_value, environment_name
 from specctl.presets import preset_names
 from specctl.types import Aggregate, PlanMode
 
@@ -68,12 +68,32 @@ FLAGS: dict[str, Any] = {
     "save_crops": _flag(
         Path | None, OUTPUT, "Folder to write the verifier's crops to.", "--save-crops"
     ),
-    "compare": _flag(bool, OUTPUT, "Also run verify-only and print the ratio.", "--compare"),
+    "out": _flag(
+        Path | None, OUTPUT, "Also write the result to this file, as JSON.", "-o", "--out"
+    ),
+    "compare": _flag(
+        bool, OUTPUT, "Also time it with and without drafting, four more runs.", "--compare"
+    ),
     "format": _flag(Format, OUTPUT, "How to show what happens.", "--format"),
     "json": _flag(bool, OUTPUT, "Short for --format json.", "--json"),
     "quiet": _flag(bool, OUTPUT, "The answer only.", "-q", "--quiet"),
     "verbose": _flag(bool, OUTPUT, "Tell where each setting came from.", "-v", "--verbose"),
 }
+
+ImageArgument = Annotated[
+    str, typer.Argument(metavar="IMAGE", help='Image file; "-" reads standard input.')
+]
+QuestionArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="QUESTION", help="The question; else standard input's text."),
+]
+QuestionFlag = Annotated[
+    str | None, typer.Option("--question", help="The question.", rich_help_panel="Input")
+]
+OptionFlag = Annotated[
+    list[str],
+    typer.Option("--option", help="An answer to choose from; repeat it.", rich_help_panel="Input"),
+]
 
 MODEL_FLAGS = (
     "preset",
@@ -85,6 +105,7 @@ MODEL_FLAGS = (
     "dtype",
     "offline",
 )
+DRAFTER_FLAGS = tuple(name for name in MODEL_FLAGS if not name.startswith("verifier"))
 GATE_FLAGS = ("threshold", "aggregate", "top_k", "min_margin")
 VERIFIER_FLAGS = (
     "system_prompt",
@@ -94,7 +115,7 @@ VERIFIER_FLAGS = (
     "time_limit",
     "save_crops",
 )
-OUTPUT_FLAGS = ("format", "json", "quiet", "verbose")
+OUTPUT_FLAGS = ("out", "format", "json", "quiet", "verbose")
 
 Command = Callable[..., None]
 
@@ -117,7 +138,11 @@ def takes(*names: str) -> Callable[[Command], Command]:
 
         @functools.wraps(command)
         def with_settings(**given: Any) -> None:
-            settings = Settings(**{name: given.pop(name) for name in names})
+            chosen = {name: given.pop(name) for name in names}
+            for name, value in chosen.items():
+                if value is not None:
+                    check_value(f"--{name.replace('_', '-')}", name, value)
+            settings = Settings(**chosen)
             command(**given, settings=settings)
 
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in kept] + added

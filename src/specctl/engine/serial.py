@@ -111,9 +111,11 @@ class _Run:
             with self.tracer.span(Phase.TOOL, Lane.TOOLS):
                 return self.driver.tools.run(request.call, request.image)
         with self.tracer.span(request.phase, _LANES[request.handle.role]) as tally:
-            if isinstance(request, Decode):
-                return self.decode(request, tally)
-            return self.prefill(request, tally)
+            run = self.decode if isinstance(request, Decode) else self.prefill
+            try:
+                return run(request, tally)
+            finally:
+                self.driver.pair.model(request.handle.role).synchronize()
 
     def open(self, role: Role) -> Handle:
         """A session, on a model that is loaded now if it was not."""
@@ -158,6 +160,7 @@ class _Run:
             token = model.step(work)[0]
             tally.tokens += 1
             if tally.first_token_ns is None:
+                model.synchronize()
                 tally.first_token_ns = self.tracer.now_ns()
             if token is not None:
                 self.tell(TokenDecoded(role, request.phase, token))

@@ -64,6 +64,9 @@ class Model(Protocol):
     def forget(self) -> None:
         """Drop what is kept between queries (features of images seen before)."""
 
+    def synchronize(self) -> None:
+        """Wait until its device has done all that it was given; before a clock is read."""
+
     def prompt(self, work: Sequence[tuple[Session, Segments]]) -> list[Usage]:
         """Make each session hold exactly its segments, reusing the longest prefix that it holds."""
 

@@ -110,6 +110,11 @@ class QwenVLModel:
         """Drop the features of images seen before; open sessions keep what they hold."""
         self._parts.vision.forget()
 
+    def synchronize(self) -> None:
+        """Wait for the device; a CPU is never behind."""
+        if self._parts.kv_shape.device.type == "cuda":
+            torch.cuda.synchronize(self._parts.kv_shape.device)
+
     def prompt(self, work: Sequence[tuple[Session, Segments]]) -> list[Usage]:
         """Make each session hold exactly its segments, computing only what it does not hold yet."""
         return self._prefill(work, keeps_all=False)

@@ -49,7 +49,7 @@ def plan_rows(state: RunState, width: int, indent: int, symbols: Symbols) -> lis
 
 
 def _planned(label: Text, step: PlannedStep, width: int, symbols: Symbols) -> Text:
-    least = f"least separability {number(step.separability, 1)}"
+    least = f"least s {number(step.separability, 1)}"
     expected = f' {symbols.arrow} "{clean(step.expected)}"' if step.expected else ""
     keep = len(least) + 2 if width >= 80 else 0
     text = call_text(step.tool_call, symbols) + expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, TextIO
 
 from specctl.events import (
@@ -35,7 +36,7 @@ class PlainView:
         if pairs:
             word, values = pairs
             values["at_s"] = round(at_ns / 1e9, 3)
-            self._write(" ".join([word, *(f"{k}={_value(v)}" for k, v in values.items())]))
+            self._write(pairs_text(word, values))
 
     def warn(self, message: str) -> None:
         """Print the warning at once."""
@@ -48,6 +49,11 @@ class PlainView:
     def _write(self, line: str) -> None:
         self._stream.write(line + "\n")
         self._stream.flush()
+
+
+def pairs_text(word: str, values: Mapping[str, Any]) -> str:
+    """`word key=value key=value`."""
+    return " ".join([word, *(f"{key}={_value(value)}" for key, value in values.items())])
 
 
 def _pairs(event: Event) -> tuple[str, dict[str, Any]] | None:

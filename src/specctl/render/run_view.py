@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from specctl.render.bars import axis
@@ -96,19 +97,20 @@ def _wrapped(line: str, width: int, style: str) -> list[Text]:
 
 
 def _image(state: RunState, width: int, symbols: Symbols) -> Text:
+    """Name and size, and what each model sees of it, as far as there is room."""
     assert state.image is not None
     x, image = symbols.times, state.image
-    size = f"{image.width}{x}{image.height}"
-    seen = []
-    for role, (columns, lines) in state.view_sizes.items():
-        tokens = state.image_tokens.get(role, 0)
-        seen.append(f"{role} sees {columns}{x}{lines}, {tokens} tokens")
-    name = clean((image.path or "image").rsplit("/", 1)[-1])
-    shown = f"{size} px {symbols.arrow} {seen[0]}" if seen else f"{size} px"
-    if len(seen) > 1 and width >= 90 and len(name + shown + seen[1]) < width - 8:
-        shown = f"{shown} {symbols.dot} {seen[1]}"
-    room = max(12, width - len(shown) - 3)
-    return Text(f" {fit(name, room, symbols.ellipsis)}  ").append(shown, style="dim")
+    shown = f"{image.width}{x}{image.height}"
+    views = [
+        f"{role} {columns}{x}{lines} ({state.image_tokens.get(role, 0)} tok)"
+        for role, (columns, lines) in state.view_sizes.items()
+    ]
+    name = fit(clean((image.path or "image").rsplit("/", 1)[-1]), width // 3, symbols.ellipsis)
+    for index, view in enumerate(views):
+        longer = f"{shown} {symbols.dot if index else symbols.arrow} {view}"
+        if cell_len(f" {name}  {longer}") <= width:
+            shown = longer
+    return Text(f" {name}  ").append(shown, style="dim")
 
 
 def _draft(state: RunState, width: int, symbols: Symbols) -> list[Text]:
@@ -136,7 +138,7 @@ def gate_rows(verdict: Verdict, state: RunState, width: int, symbols: Symbols) -
     label = mark(symbols.point, "gate", "cyan")
     bound = f"{symbols.tau} {number(verdict.threshold, 3)}"
     if verdict.score is None:
-        return [label.append(f"no score  {bound}"), *_verdict(verdict, state, symbols)]
+        return [label.append(f"no score  {bound}"), *_verdict(verdict, state, width, symbols)]
     tail = f"{verdict.aggregate} over {plural(len(state.draft_tokens), 'token')}"
     score = number(verdict.score, 3)
     label.append("score ").append(score, style="bold").append("  ")
@@ -145,37 +147,43 @@ def gate_rows(verdict: Verdict, state: RunState, width: int, symbols: Symbols) -
         label.append_text(axis(verdict, cells, symbols)).append(f"  {bound}")
     else:
         label.append(f"{'>' if verdict.score > verdict.threshold else '<='} {bound}")
-    detail = Text(" " * (_LABEL + 1)).append(_deciding(verdict, state, symbols), style="dim")
-    return [row(label, tail, width), detail, *_verdict(verdict, state, symbols)]
+    detail = Text(" " * (_LABEL + 1)).append(
+        _deciding(verdict, state, width - _LABEL - 1, symbols), style="dim"
+    )
+    return [row(label, tail, width), detail, *_verdict(verdict, state, width, symbols)]
 
 
-def _deciding(verdict: Verdict, state: RunState, symbols: Symbols) -> str:
-    parts = [f"raw {number(verdict.raw)}"]
+def _deciding(verdict: Verdict, state: RunState, room: int, symbols: Symbols) -> str:
+    """What decided, as much of it as there is room for."""
+    said = f"raw {number(verdict.raw)}"
     if verdict.token_index is not None and verdict.token_index < len(state.draft_tokens):
-        token = state.draft_tokens[verdict.token_index]
-        parts[0] += f' at "{fit(clean(token.text).strip(), 16, symbols.ellipsis)}"'
-    floor = f" (floor {number(verdict.min_margin)})" if verdict.min_margin else ""
-    parts.append(f"margin {number(verdict.margin)}{floor}")
-    parts.append(f"K {verdict.top_k}")
-    return f" {symbols.dot} ".join(parts)
+        token = clean(state.draft_tokens[verdict.token_index].text).strip()
+        said += f' at "{fit(token, 16, symbols.ellipsis)}"'
+    floor = f" (floor {verdict.min_margin:g})" if verdict.min_margin else ""
+    for part in (f"margin {number(verdict.margin)}{floor}", f"K {verdict.top_k}"):
+        longer = f"{said} {symbols.dot} {part}"
+        said = longer if cell_len(longer) <= room else said
+    return said
 
 
-def _verdict(verdict: Verdict, state: RunState, symbols: Symbols) -> list[Text]:
+def _verdict(verdict: Verdict, state: RunState, width: int, symbols: Symbols) -> list[Text]:
     if verdict.accepted:
         label = mark(symbols.accepted, "accepted", "bold green")
         return [label.append("verification did not fire: no tool ran")]
-    if state.result is not None and state.result.outcome is Outcome.DEFERRED:
-        label = mark(symbols.verified, "deferred", "bold yellow")
-        return [label.append(reason_text(verdict))]
-    word = "verifying" if state.result is None else "deferred"
-    if state.result is not None and state.result.outcome is Outcome.VERIFIED:
+    outcome = state.result.outcome if state.result is not None else None
+    word = "verifying" if outcome is None else "deferred"
+    if outcome is Outcome.VERIFIED:
         word = "verified"
     label = mark(symbols.verified, word, "bold yellow")
-    return [label.append(f"verification fired: {reason_text(verdict)}")]
+    lead = "" if outcome is Outcome.DEFERRED else "verification fired: "
+    text = f"{lead}{verdict.reason} ({reason_text(verdict.reason)})"
+    return [
+        label.append(text if label.cell_len + len(text) <= width else f"{lead}{verdict.reason}")
+    ]
 
 
-def reason_text(verdict: Verdict) -> str:
-    """Why a draft was deferred, in words."""
+def reason_text(reason: Reason) -> str:
+    """Why the gate decided so, in words."""
     words = {
         Reason.BELOW_THRESHOLD: "the score is not above the threshold",
         Reason.NARROW_MARGIN: "a token's margin is under the floor",
@@ -184,7 +192,7 @@ def reason_text(verdict: Verdict) -> str:
         Reason.NON_FINITE: "the draft's scores are not numbers",
         Reason.DEGENERATE: "the draft repeats itself or holds no word",
     }
-    return f"{verdict.reason} ({words[verdict.reason]})" if verdict.reason in words else "confident"
+    return words.get(reason, "the score is above the threshold")
 
 
 def _verification(state: RunState, width: int, symbols: Symbols) -> list[Text]:
@@ -212,7 +220,8 @@ def _end(state: RunState, width: int, symbols: Symbols) -> list[Text]:
         took = f" {seconds(answering_ns(spans))} from image to answer"
         if loading := loading_ns(spans):
             took += f" {symbols.dot} {seconds(loading)} more to load models"
-        rows.append(Text(took))
+        legend = f"{symbols.prefill} prefill  {symbols.decode} decode" if width >= 80 else ""
+        rows.append(row(Text(took), legend, width))
     return rows
 
 
@@ -221,9 +230,7 @@ def _comparison(drafted: str, verified: str, width: int, symbols: Symbols) -> Te
     room = max(8, (width - _LABEL - 40) // 2)
     draft, answer = (fit(clean(t), room, symbols.ellipsis) for t in (drafted, verified))
     if drafted.strip() == verified.strip():
-        text = f'the verifier agrees with the draft: "{answer}"'
-    else:
-        text = (
-            f'draft "{draft}" {symbols.differs} verifier "{answer}": deferring changed the answer'
-        )
-    return Text(" " * (_LABEL + 1) + text)
+        return Text(" " * (_LABEL + 1) + f'the verifier agrees with the draft: "{answer}"')
+    text = Text(" " * (_LABEL + 1) + f'draft "{draft}" {symbols.differs} verifier "{answer}"')
+    remark = ": deferring changed the answer"
+    return text.append(remark) if text.cell_len + len(remark) <= width else text
