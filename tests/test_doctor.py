@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -24,6 +25,7 @@ from specctl.cli.checkup.machine import DTYPE_BYTES, GPU, Machine, Placing, choo
 from specctl.cli.checkup.next_step import next_step
 from specctl.cli.checkup.report import judge, parameters, size
 from specctl.cli.checkup.software import Extra, Library, Software, read_software
+from specctl.errors import ModelError
 from specctl.models.inspect import FAMILIES, Checkpoint, Fault, inspect_checkpoint
 from specctl.presets import load_preset
 from specctl.render.doctor_view import Finding, Mark, Section, count, doctor_report
@@ -360,6 +362,24 @@ def test_libraries_against_their_ranges() -> None:
     assert not Library("torch", None).is_in_range
 
 
+def test_an_installed_copy_is_asked_for_its_ranges(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = (
+        "Metadata-Version: 2.4\nName: specctl\nVersion: 0.1.0\nRequires-Python: >=3.10\n"
+        "Requires-Dist: torch<2.14,>=2.9\nRequires-Dist: tomli>=2; python_version < '3.0'\n"
+        "Requires-Dist: no-such-library>=1; extra == 'ocr'\nProvides-Extra: ocr\n"
+    )
+    (tmp_path / "specctl-0.1.0.dist-info").mkdir()
+    (tmp_path / "specctl-0.1.0.dist-info" / "METADATA").write_text(about)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    software = read_software()
+    assert software.is_installed
+    assert [library.name for library in software.libraries] == ["Python", "torch", "tokenizers"]
+    assert software.libraries[1].wanted == ">=2.9,<2.14"
+    assert software.extras == (Extra("ocr", (Library("no-such-library", None, ">=1"),)),)
+
+
 def test_a_library_that_is_not_there_comes_first() -> None:
     software = replace(facts().software, libraries=(Library("rich", None, ">=14"),))
     lacking = replace(facts(), software=software)
@@ -396,6 +416,48 @@ def test_facts_are_those_of_the_loaded_model(name: str) -> None:
     shape = parts.kv_shape
     assert found.kv_values_per_token == 2 * shape.layers * shape.kv_heads * shape.head_dim
     assert (found.family, found.faults) == (parts.info.family, ())
+
+
+BUNDLED_FILES = sorted(path.name for path in (SOURCES / "specctl/bundled/drafter").iterdir())
+
+
+@pytest.mark.parametrize("name", BUNDLED_FILES)
+def test_a_file_is_missed_when_the_loader_misses_it(tmp_path: Path, name: str) -> None:
+    from specctl.models.checkpoint import load_model
+
+    folder = tmp_path / "model"
+    shutil.copytree(SOURCES / "specctl/bundled/drafter", folder)
+    (folder / name).unlink()
+    codes = []
+    try:
+        load_model(str(folder), role_name="drafter", device="cpu")
+    except ModelError as error:
+        codes = [error.code]
+    assert [fault.code for fault in inspect_checkpoint(str(folder)).faults] == codes
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "stored", "expected"),
+    [
+        ("auto", "auto", "bfloat16", ("cuda:0", "bfloat16", True)),
+        ("cuda", "auto", "float16", ("cuda:0", "float16", True)),
+        ("cuda:1", "float32", "float16", ("cuda:1", "float32", True)),
+        ("cpu", "auto", "float16", ("cpu", "float32", True)),
+        ("cuda:2", "auto", None, ("cuda:2", "bfloat16", False)),
+    ],
+)
+def test_placing_on_gpus(
+    device: str, dtype: str, stored: str | None, expected: tuple[str, str, bool]
+) -> None:
+    placing = choose(device, dtype, stored, LARGE)
+    assert (placing.device, placing.dtype, not placing.fault) == expected
+
+
+def test_a_gpu_s_weights_need_room_in_main_memory_too() -> None:
+    machine = replace(LARGE, free_bytes=GIB)
+    sections = judge(replace(facts(), machine=machine))
+    memory = next(section for section in sections if section.title == "memory")
+    assert (memory.findings[-1].name, memory.findings[-1].mark) == ("loading", Mark.WARNING)
 
 
 def test_models_are_inspected_without_torch() -> None:
