@@ -111,9 +111,10 @@ class _Run:
             with self.tracer.span(Phase.TOOL, Lane.TOOLS):
                 return self.driver.tools.run(request.call, request.image)
         with self.tracer.span(request.phase, _LANES[request.handle.role]) as tally:
-            run = self.decode if isinstance(request, Decode) else self.prefill
             try:
-                return run(request, tally)
+                if isinstance(request, Decode):
+                    return self.decode(request, tally)
+                return self.prefill(request, tally)
             finally:
                 self.driver.pair.model(request.handle.role).synchronize()
 
