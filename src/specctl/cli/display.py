@@ -10,7 +10,7 @@ from typing import TextIO
 
 import typer
 
-from specctl.cli.options import origins
+from specctl.cli.options import FLAGS, origins
 from specctl.config import ConfigValues, Format, Settings
 from specctl.events import Event, ToolFinished
 from specctl.images import save_png
@@ -105,7 +105,18 @@ def is_bundled(preset: Preset, *, verifies: bool) -> bool:
 
 
 def tell_origins(ctx: typer.Context, settings: Settings) -> None:
-    """With -v: where each value that was set came from, on standard error."""
-    if settings.verbose and isinstance(ctx.obj, ConfigValues):
-        for name, value, where in origins(ctx, ctx.obj):
-            print(f"setting {name}={clean(value)} from {clean(where)}", file=sys.stderr)
+    """With -v: where each value came from, on standard error."""
+    if not (settings.verbose and isinstance(ctx.obj, ConfigValues)):
+        return
+    told = {name: (value, where) for name, value, where in origins(ctx, ctx.obj)}
+    decided = settings.resolve_preset().decides
+    for name, value in ctx.params.items():
+        if name in told:
+            shown, where = told[name]
+        elif name in decided:
+            shown, where = decided[name], f"preset {settings.preset}"
+        elif name in FLAGS:
+            shown, where = "not set" if value is None else str(value), "default"
+        else:
+            continue
+        print(f"setting {name}={clean(shown)} from {clean(where)}", file=sys.stderr)

@@ -99,6 +99,19 @@ class Preset:
     gate: GateConfig
     zoom: BoxPolicy
 
+    @property
+    def decides(self) -> dict[str, str]:
+        """What it sets that a flag of the same name would set, as text."""
+        gate = self.gate
+        return {
+            "drafter": self.drafter.model,
+            "verifier": self.verifier.model,
+            "threshold": f"{gate.threshold:g}",
+            "aggregate": str(gate.aggregate),
+            "top_k": str(gate.top_k),
+            "min_margin": f"{gate.min_margin:g}",
+        }
+
 
 def preset_names() -> tuple[str, ...]:
     """The presets that this installation ships."""
