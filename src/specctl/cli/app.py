@@ -11,21 +11,40 @@ from typing import Annotated
 import typer
 
 from specctl import __version__
+from specctl.cli.batch import batch
 from specctl.cli.doctor import doctor
 from specctl.cli.draft import draft
 from specctl.cli.errors import Commands
 from specctl.cli.gate import gate
+from specctl.cli.profile import profile
 from specctl.cli.run import run
 from specctl.config import check_environment, read_config
 
-COMMANDS = {"doctor": doctor, "draft": draft, "gate": gate, "run": run}
+COMMANDS = {
+    "batch": batch,
+    "doctor": doctor,
+    "draft": draft,
+    "gate": gate,
+    "profile": profile,
+    "run": run,
+}
 
 ASKED = 'sample_images/scene-01-green-square-2016px.png "What shape is the green object?"'
 
 EXAMPLES = {
-    "doctor": ("specctl doctor", "specctl doctor --drafter DIR --verifier DIR --device cuda"),
+    "batch": (
+        "specctl batch sample_images/questions.jsonl -o results.jsonl",
+        "specctl batch sample_images/questions.jsonl -o results.jsonl --resume",
+        'specctl batch sample_images --question "What shape is the red object?" -o red.jsonl',
+    ),
+    "doctor": ("specctl doctor", "specctl doctor --drafter DIR --verifier DIR --json"),
     "draft": (f"specctl draft {ASKED}", f"specctl draft {ASKED} --json"),
     "gate": (f"specctl gate {ASKED}", f"specctl gate {ASKED} --exit-code"),
+    "profile": (
+        "specctl profile sample_images/questions.jsonl",
+        "specctl profile sample_images/questions.jsonl --runs 10 --export-json profile.json",
+        f"specctl profile {ASKED} --trace trace.json",
+    ),
     "run": (
         f"specctl run {ASKED}",
         f"specctl run {ASKED} --compare",

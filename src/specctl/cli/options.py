@@ -56,7 +56,12 @@ FLAGS: dict[str, Any] = {
     "min_margin": _flag(
         float | None, GATE, "Least margin to accept, in logits.", "--min-margin", min=0
     ),
-    "plan": _flag(PlanMode, AGENT, "When the trajectory is drafted; auto: here always.", "--plan"),
+    "plan": _flag(
+        PlanMode,
+        AGENT,
+        "When the trajectory is drafted; auto: in a batch where deferred, else always.",
+        "--plan",
+    ),
     "no_draft": _flag(bool, AGENT, "Verify only.", "--no-draft"),
     "max_turns": _flag(int, AGENT, "The verifier's turns at most.", "--max-turns", min=1),
     "max_new_tokens": _flag(

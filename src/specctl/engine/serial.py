@@ -86,7 +86,9 @@ class _Run:
                     request = logic.send(outcome) if failure is None else logic.throw(failure)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
-            outcome, failure = None, None
+            finally:
+                # A failure kept here would hold this frame in a circle, and with it the image.
+                outcome, failure = None, None
             try:
                 outcome = self.serve(request)
             except (InputError, BudgetError, ToolError) as error:

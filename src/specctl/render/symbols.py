@@ -29,6 +29,7 @@ class Symbols:
     ellipsis: str = "…"
     differs: str = "≠"
     cursor: str = "▌"
+    plus_minus: str = "±"
 
 
 UNICODE = Symbols()
@@ -52,6 +53,7 @@ ASCII = Symbols(
     ellipsis="...",
     differs="!=",
     cursor="_",
+    plus_minus="+-",
 )
 
 
