@@ -80,8 +80,7 @@ def batch(*arguments: str, stdin: bytes | None = None, **environment: str) -> Ra
 def ended(path: str = "out.jsonl") -> list[tuple[str, str]]:
     """Each row's id, and its answer or error code."""
     return [
-        (record["id"], record["answer"] or record["error"]["code"])
-        for record in read_results(path)
+        (record["id"], record["answer"] or record["error"]["code"]) for record in read_results(path)
     ]
 
 

@@ -199,3 +199,34 @@ def test_plans_are_read_with_expectations_and_least_separability() -> None:
 )
 def test_the_first_token_says_whether_a_tool_is_called(first: str, opens: bool) -> None:
     assert opens_plan(first) is opens
+
+
+def test_a_part_of_a_pixel_grows_like_any_small_box() -> None:
+    reader = BoxReader(Frame.RELATIVE_1000, (500, 500), (500, 500), BoxPolicy())
+    assert reader.read([500, 500, 501, 501]) == Box(236, 236, 264, 264)
+    with pytest.raises(BoxError):
+        reader.read([500, 500, 500, 501])
+
+
+def test_a_number_of_too_many_digits_is_no_box() -> None:
+    call = parse_call(
+        '{"name": "image_zoom_in_tool", "arguments": {"bbox_2d": [%s]}}' % ("1" * 5000)
+    )
+    with pytest.raises(ToolError):
+        ToolBox().resolve(call, BoxReader(Frame.RELATIVE_1000, (9, 9), (9, 9), BoxPolicy()))
+
+
+def test_a_planned_call_without_numbers_for_scores_is_not_the_surest() -> None:
+    reader = BoxReader(Frame.RELATIVE_1000, (400, 200), (100, 100), BoxPolicy())
+    call = CALL.replace("1, 2, 3, 4", "0, 0, 500, 500")
+    tokens = [token("<tool_call>"), token(call, separability=math.nan), token("</tool_call>")]
+    (step,) = parse_plan(tokens, ToolBox(), reader)
+    assert math.isnan(step.separability)
+
+
+def test_an_expected_result_that_is_not_closed_swallows_no_call() -> None:
+    reader = BoxReader(Frame.RELATIVE_1000, (400, 200), (100, 100), BoxPolicy())
+    call = f"<tool_call>{CALL.replace('1, 2, 3, 4', '0, 0, 500, 500')}</tool_call>"
+    text = f"{call}<tool_response>x{call}<tool_response>y</tool_response>"
+    steps = parse_plan([token(text)], ToolBox(), reader)
+    assert [step.expected for step in steps] == ["x", "y"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli_runs import CALL, Scripts, invoke
+from cli_runs import ANSWER, CALL, Scripts, invoke
 from scripted import cut, says, script
 from specctl import __version__
 from specctl.errors import ModelError
@@ -241,6 +241,37 @@ def test_compare_measures_both_ways(house: Path, scripts: Scripts) -> None:
     assert "noise" in ran.stderr
     record = json.loads(invoke(["run", *ASK, "--compare", "--json"]).stdout)
     assert record["runtime"]["comparison"]["n"] == 1
+
+
+def test_a_comparison_that_fails_keeps_the_answer(house: Path, scripts: Scripts) -> None:
+    def fail() -> None:
+        raise ModelError("verifier: there is no model folder at x")
+
+    scripts.verifier = fail  # type: ignore[assignment]
+    ran = invoke(["run", *ASK, "--compare"])
+    assert (ran.code, ran.stdout) == (4, "circle\n")
+
+
+def test_models_are_those_that_answered(house: Path, scripts: Scripts) -> None:
+    scripts.drafter = lambda: script(*[says("circle"), says("none")] * 3)
+    scripts.verifier = lambda: script(*[says(CALL), says(ANSWER)] * 2)
+    record = json.loads(invoke(["run", *ASK, "--compare", "--json"]).stdout)
+    assert list(record["models"]) == ["drafter"]
+
+
+def test_a_crops_folder_that_cannot_be_is_a_usage_error(house: Path) -> None:
+    (house / "file").write_text("x")
+    for folder in ("file", "file/below"):
+        ran = invoke(["run", *ASK, "--save-crops", folder])
+        assert (ran.code, ran.stdout) == (2, "")
+        assert "unexpected" not in ran.stderr
+
+
+def test_a_question_that_is_no_text_is_bad_input(house: Path) -> None:
+    for arguments in (["a\udcff"], ["a", "--option", "\udcff"]):
+        ran = invoke(["run", "scene.png", *arguments])
+        assert (ran.code, ran.stdout) == (3, "")
+        assert "UTF-8" in ran.stderr
 
 
 def test_out_writes_the_result_to_a_file(house: Path) -> None:

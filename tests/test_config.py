@@ -85,7 +85,7 @@ def test_unknown_key_names_file_key_and_nearest(house: Path) -> None:
         "threshold = [0.5]",
         "threshold = 1.5",
         "threshold = nan",
-        "top_k = 1",
+        "top_k = 2",
         "plan = 'sometimes'",
         "aggregate = 'most'",
         "time_limit = 0",
@@ -114,7 +114,7 @@ def test_unknown_variables_are_errors_with_the_nearest(house: Path) -> None:
     [
         ["--threshold", "1.5"],
         ["--threshold", "nan"],
-        ["--top-k", "1"],
+        ["--top-k", "2"],
         ["--min-margin", "-1"],
         ["--min-margin", "nan"],
         ["--max-turns", "0"],

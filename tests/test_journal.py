@@ -34,7 +34,8 @@ KEYS = [
     "id",
     "image",
     "question",
-    "options", "reference",
+    "options",
+    "reference",
     "answer",
     "outcome",
     "draft",
@@ -48,6 +49,12 @@ KEYS = [
 ]
 
 
+LOADED_THEN_READ = (
+    Span(Phase.LOAD, Lane.HOST, 0, 7_000_000),
+    Span(Phase.IMAGE, Lane.HOST, 7_000_000, 9_000_000),
+)
+
+
 def full_result() -> Result:
     return Result(
         query=Query("q1", "scene.png", "What?", ("a", "b")),
@@ -58,7 +65,7 @@ def full_result() -> Result:
         trajectory=Trajectory((Step(1, "hm", "<think>hm", CALL, Observation(error="no")),)),
         usage={Role.DRAFTER: Usage(prompt_tokens=3)},
         error=Failure("budget.turns", "no answer after 1 turns"),
-        runtime=Runtime((Span(Phase.IMAGE, Lane.HOST, 0, 2_000_000),), {"drafter": 2}),
+        runtime=Runtime(LOADED_THEN_READ, {"drafter": 2}),
     )
 
 

@@ -272,6 +272,21 @@ def test_time_budget_keeps_the_draft() -> None:
     assert run.result.answer is None
 
 
+@pytest.mark.parametrize("limit_ms", range(100, 1500, 10))
+def test_time_that_runs_out_never_takes_back_an_accepted_answer(limit_ms: int) -> None:
+    run = drive(
+        script(says("star"), says(PLAN)),
+        script(),
+        plan=PlanMode.ALWAYS,
+        clock=iter(range(0, 10**12, 10**7)),
+        time_limit_s=limit_ms / 1000,
+    )
+    verdict = run.result.verdict
+    accepted = verdict is not None and verdict.accepted
+    assert accepted == (run.result.answer == "star")
+    assert accepted == (run.result.error is None)
+
+
 def test_bad_image_is_a_failed_result() -> None:
     error = InputError("scene.png: not an image", code="input.not_an_image")
     run = drive(script(), script(), image=error)

@@ -49,6 +49,16 @@ def decode(model: QwenVLModel, session: QwenSession, limit: int, stop: tuple[str
     return decoding
 
 
+def test_a_decoding_ends_at_the_models_length() -> None:
+    model = load_model("bundled:drafter", role_name="drafter")
+    session = model.open()
+    model.prompt([(session, (Text("red " * 1022),))])
+    room = model._parts.max_length - session.length
+    assert room > 0
+    decoding = decode(model, session, room + 50)
+    assert decoding.stop_reason is StopReason.EOS or session.length == model._parts.max_length
+
+
 def check_decoding(reference: Reference, session: QwenSession, decoding: Decoding, images) -> None:
     """Every token and score of a decoding at the session's end, against one full forward pass."""
     num_decoded = len(decoding.tokens)

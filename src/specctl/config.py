@@ -100,7 +100,7 @@ KINDS: dict[str, Kind] = {
     "system_prompt": FILE,
     "threshold": number("a number between 0 and 1", lambda value: 0 <= value <= 1),
     "aggregate": choice(Aggregate),
-    "top_k": at_least(2),
+    "top_k": at_least(3),
     "min_margin": number("a number of logits, at least 0", lambda value: value >= 0),
     "plan": choice(PlanMode),
     "no_draft": SWITCH,

@@ -38,14 +38,14 @@ class BoxReader:
         x1, y1, x2, y2 = _four_numbers(numbers)
         width, height = self.image_size
         scale_x, scale_y = self._scale()
-        left, right = _clamped(x1 * scale_x, x2 * scale_x, width)
-        top, bottom = _clamped(y1 * scale_y, y2 * scale_y, height)
-        if left == right or top == bottom:
+        across = _clamped(x1 * scale_x, x2 * scale_x, width)
+        down = _clamped(y1 * scale_y, y2 * scale_y, height)
+        if across[0] == across[1] or down[0] == down[1]:
             raise BoxError(
                 f"the box {_shown(numbers)} covers nothing of the image; {self._bounds()}"
             )
-        left, right = _grown(left, right, self.policy.min_side_px, width)
-        top, bottom = _grown(top, bottom, self.policy.min_side_px, height)
+        left, right = _grown(round(across[0]), round(across[1]), self.policy.min_side_px, width)
+        top, bottom = _grown(round(down[0]), round(down[1]), self.policy.min_side_px, height)
         box = Box(left, top, right, bottom)
         if max(box.width, box.height) > self.policy.max_aspect * min(box.width, box.height):
             raise BoxError(f"the box {_shown(numbers)} is too long and thin")
@@ -73,17 +73,17 @@ def _four_numbers(numbers: object) -> tuple[float, float, float, float]:
     return x1, y1, x2, y2
 
 
-def _clamped(first: float, second: float, bound: int) -> tuple[int, int]:
-    """Both ends in order, rounded to whole pixels, inside [0, bound]."""
+def _clamped(first: float, second: float, bound: int) -> tuple[float, float]:
+    """Both ends in order, inside [0, bound]."""
     low, high = sorted((first, second))
-    return min(max(round(low), 0), bound), min(max(round(high), 0), bound)
+    return min(max(low, 0.0), float(bound)), min(max(high, 0.0), float(bound))
 
 
 def _grown(low: int, high: int, least: int, bound: int) -> tuple[int, int]:
     """Widen about the centre to `least` pixels and shift back inside; all of it where there is no
     more.
     """
-    least = min(least, bound)
+    least = max(1, min(least, bound))  # a part of one pixel is that pixel
     if high - low >= least:
         return low, high
     start = math.floor((low + high - least) / 2)

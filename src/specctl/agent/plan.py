@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -18,7 +19,8 @@ from specctl.agent.tools import ToolBox, ToolError
 from specctl.types import PlannedStep, TokenScore
 
 _STEP = re.compile(
-    rf"{CALL_OPEN}(?P<call>.*?){CALL_CLOSE}\s*(?:{RESPONSE_OPEN}(?P<expected>.*?)(?:{RESPONSE_CLOSE}|$))?",
+    rf"{CALL_OPEN}(?P<call>.*?){CALL_CLOSE}\s*"
+    rf"(?:{RESPONSE_OPEN}(?P<expected>.*?)(?:{RESPONSE_CLOSE}|(?={CALL_OPEN})|$))?",
     re.DOTALL,
 )
 
@@ -48,10 +50,14 @@ def parse_plan(
 
 
 def _least_separability(tokens: Sequence[TokenScore], start: int, end: int) -> float:
-    """The least separability among the tokens that wrote characters in [start, end)."""
-    least, position = float("inf"), 0
+    """The least separability among the tokens that wrote characters in [start, end); NaN if one
+    is.
+    """
+    least, position = math.inf, 0
     for token in tokens:
         if position < end and position + len(token.text) > start:
+            if math.isnan(token.separability):
+                return math.nan
             least = min(least, token.separability)
         position += len(token.text)
     return least

@@ -67,7 +67,7 @@ def parse_call(text: str) -> ToolCall:
     text = re.sub(r"^\s*```\w*|```\s*$", "", text).strip()
     try:
         data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # ValueError alone: an integer of too many digits
         data = _repaired(text)
     if isinstance(data, list) and len(data) == 1:
         data = data[0]

@@ -27,10 +27,14 @@ def build_query(image: str, question: str | None, flagged: str | None, options: 
     if question is not None and flagged is not None:
         raise UsageError("the question is given twice", hint="drop --question or the argument")
     asked = question if question is not None else flagged
-    if asked is None and image != STDIN and not sys.stdin.isatty():
+    is_piped = sys.stdin is not None and not sys.stdin.isatty()
+    if asked is None and image != STDIN and is_piped:
         asked = _read_question()
     if asked is None or not asked.strip():
         raise UsageError("there is no question", hint='give it after the image, in "quotes"')
+    for what, text in (("question", asked), *(("option", option) for option in options)):
+        if not text.isprintable() and any("\ud800" <= char <= "\udfff" for char in text):
+            raise InputError(f"the {what} is not text in UTF-8", code=f"input.{what}")
     name = "stdin" if image == STDIN else Path(image).stem
     return Query(name, image, asked.strip(), tuple(options))
 

@@ -37,7 +37,6 @@ class CropSaver:
 
     def handle(self, query_id: str, event: Event, at_ns: int) -> None:
         if isinstance(event, ToolFinished) and event.image is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
             box = event.call.box_px
             where = f"_{box.left}_{box.top}_{box.right}_{box.bottom}" if box else ""
             save_png(event.image, self.folder / f"{query_id}{where}.png")

@@ -52,7 +52,7 @@ FLAGS: dict[str, Any] = {
         max=1,
     ),
     "aggregate": _flag(Aggregate | None, GATE, "How token scores become one.", "--aggregate"),
-    "top_k": _flag(int | None, GATE, "Logits a separability is over.", "--top-k", min=2),
+    "top_k": _flag(int | None, GATE, "Logits a separability is over.", "--top-k", min=3),
     "min_margin": _flag(
         float | None, GATE, "Least margin to accept, in logits.", "--min-margin", min=0
     ),

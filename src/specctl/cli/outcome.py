@@ -32,6 +32,15 @@ def check_new(path: Path) -> None:
         raise UsageError(f"there is no folder {path.parent} to write {path.name} to")
 
 
+def make_folder(path: Path) -> None:
+    """The folder, made if it is not there, before any work is done."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or error
+        raise UsageError(f"the folder {path} cannot be made: {reason}") from error
+
+
 def write_record(record: Mapping[str, Any], path: Path) -> None:
     """Write the result as JSON; the file appears whole or not at all."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")

@@ -20,6 +20,7 @@ from specctl.cli.options import (
 )
 from specctl.cli.session import Asked, answer_one
 from specctl.config import Settings
+from specctl.errors import SpecctlError
 
 
 @takes(*MODEL_FLAGS, *GATE_FLAGS, "plan", *VERIFIER_FLAGS, "compare", *OUTPUT_FLAGS)
@@ -41,5 +42,9 @@ def run(
     answered = answer_one(ctx, "run", asked, settings, verifies=True)
     comparison = None
     if settings.compare and answered.result.error is None:
-        comparison = compare(answered, print_to=sys.stderr)
+        try:
+            comparison = compare(answered, print_to=sys.stderr)
+        except SpecctlError:
+            answered.leave(answered.result.answer)  # it stands, whatever stops the comparison
+            raise
     answered.leave(answered.result.answer, comparison)

@@ -17,7 +17,7 @@ from specctl.cli.assemble import (
 )
 from specctl.cli.display import build_header, choose_view, output_format, tell_origins
 from specctl.cli.errors import tell
-from specctl.cli.outcome import check_new, print_line, print_record, write_record
+from specctl.cli.outcome import check_new, make_folder, print_line, print_record, write_record
 from specctl.config import Format, Settings
 from specctl.engine.pair import Pair
 from specctl.engine.query import Policy, answer
@@ -62,7 +62,8 @@ class Answered:
 
     def leave(self, line: str | None, comparison: Mapping[str, Any] | None = None) -> None:
         """Print the line or the record, write the record where asked, and exit on a failure."""
-        record = result_to_dict(self.result, self.pair.infos())
+        infos = {role: i for role, i in self.pair.infos().items() if role in self.result.usage}
+        record = result_to_dict(self.result, infos)
         if comparison is not None:
             record["runtime"]["comparison"] = dict(comparison)
         if self.settings.out is not None:
@@ -84,6 +85,8 @@ def answer_one(
     query = build_query(asked.image, asked.question, asked.flagged, asked.options)
     if settings.out is not None:
         check_new(settings.out)
+    if settings.save_crops is not None:
+        make_folder(settings.save_crops)
     preset = settings.resolve_preset()
     policy = build_policy(settings, preset, verify=verifies)
     pair = build_pair(settings, preset)

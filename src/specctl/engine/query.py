@@ -6,6 +6,7 @@ It never touches a model, a thread or a clock, so every driver runs the very sam
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from specctl.agent.tools import ToolBox
@@ -73,10 +74,11 @@ def _draft(image: Image, policy: Policy, progress: Progress) -> Logic[Draft | No
         policy.preset.drafter, policy.tools, policy.preset.zoom, image, progress.query
     )
     draft = yield from drafter.draft(progress)
-    verdict = judge(draft, policy.preset.gate)
+    verdict = progress.verdict = judge(draft, policy.preset.gate)
     if policy.plan is PlanMode.ALWAYS or (policy.plan is PlanMode.AUTO and not verdict.accepted):
-        yield from drafter.plan(progress)
-    progress.verdict = verdict
+        # A plan is a guess: one that a budget ends takes nothing from the draft.
+        with suppress(BudgetError):
+            yield from drafter.plan(progress)
     yield Emit(Judged(verdict))
     yield Close(drafter.handle)
     return draft if verdict.accepted else None

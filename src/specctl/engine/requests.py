@@ -1,6 +1,6 @@
 """What query logic asks of its driver: each request is yielded, and its outcome is sent back in.
 
-A `BudgetError` may be thrown in at any of them when the query's time is up.
+A `BudgetError` may be thrown in at any of them but `Emit` and `Close` when the query's time is up.
 """
 
 from __future__ import annotations

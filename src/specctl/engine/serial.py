@@ -98,14 +98,14 @@ class _Run:
         """Do what is asked; raises what the logic is to be told of."""
         if isinstance(request, Emit):
             return self.tell(request.event)
+        if isinstance(request, Close):
+            return self.close(request.handle)
         self.check_time()
         if isinstance(request, ReadImage):
             with self.tracer.span(Phase.IMAGE, Lane.HOST):
                 return self.driver.read_image(request.path)
         if isinstance(request, Open):
             return self.open(request.role)
-        if isinstance(request, Close):
-            return self.close(request.handle)
         if isinstance(request, View):
             image = request.image
             return self.driver.pair.model(request.role).view_size(image.width, image.height)

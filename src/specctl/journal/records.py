@@ -13,6 +13,7 @@ from importlib import metadata
 from typing import Any
 
 from specctl import __version__
+from specctl.metrics.latency import e2e_ns
 from specctl.trace import Span
 from specctl.types import (
     Draft,
@@ -59,7 +60,7 @@ def result_to_dict(
         "models": models_to_dict(models),
         "versions": versions(),
         "runtime": {
-            "e2e_ms": _end_ms(result.runtime.spans),
+            "e2e_ms": e2e_ns(result) / 1e6 if result.runtime.spans else None,
             "spans": [_span(span) for span in result.runtime.spans],
             "forward_passes": result.runtime.forward_passes,
             "devices": {role: models[role].device for role in sorted(models)},
@@ -177,10 +178,6 @@ def _span(span: Span) -> dict[str, Any]:
         "start_ns": span.start_ns,
         "end_ns": span.end_ns,
     }
-
-
-def _end_ms(spans: tuple[Span, ...]) -> float | None:
-    return max(span.end_ns for span in spans) / 1e6 if spans else None
 
 
 def plain(value: Any) -> Any:

@@ -20,7 +20,7 @@ from specctl.models.scores import Distribution, Scorer
 from specctl.models.segments import Segments
 from specctl.models.session import QwenSession
 from specctl.models.vision import ImageFeatures, VisionTower
-from specctl.types import Candidate, ModelInfo, TokenScore, Usage
+from specctl.types import Candidate, ModelInfo, StopReason, TokenScore, Usage
 
 MAX_TOKENS_PER_PASS = 8192
 """Bounds a prefill's activations; sessions beyond it go into further passes."""
@@ -198,6 +198,8 @@ class QwenVLModel:
         score = self._token_score(distribution, session.stream.add(distribution.token))
         session.append_token(distribution.token)
         decoding.add(score)
+        if session.length >= self._parts.max_length and not decoding.done:
+            decoding.stop_reason = StopReason.LIMIT
         return score
 
     def _token_score(self, distribution: Distribution, text: str) -> TokenScore:
