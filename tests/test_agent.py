@@ -71,6 +71,7 @@ def test_the_first_of_several_calls_counts() -> None:
         ("", EOS),
         ("just words", EOS),
         ("<answer></answer>", STOP),
+        ("<answer>a<answer>b</answer>", STOP),
         ("<tool_call>zoom</tool_call>", STOP),
         ("<tool_call>[]</tool_call>", STOP),
         ('<tool_call>{"arguments": {}}</tool_call>', STOP),

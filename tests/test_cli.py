@@ -337,3 +337,18 @@ def test_a_flag_that_does_nothing_for_a_command_is_not_there(house: Path) -> Non
     for command in ("draft", "gate"):
         for flag in ("--verifier", "--max-turns", "--compare", "--no-draft"):
             assert invoke([command, *ASK, flag, "1"]).code == 2
+
+
+@pytest.mark.parametrize(
+    "options", [["a", "a"], ["a", " A "], [""], [str(n) for n in range(27)]], ids=len
+)
+def test_options_must_be_told_apart(house: Path, options: list[str]) -> None:
+    flags = [word for option in options for word in ("--option", option)]
+    ran = invoke(["run", *ASK, *flags])
+    assert (ran.code, ran.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("device", ["tpu", "cuda:x", ""])
+def test_a_device_that_cannot_be_is_a_usage_error(house: Path, device: str) -> None:
+    ran = invoke(["run", *ASK, "--device", device])
+    assert (ran.code, ran.stdout) == (2, "")

@@ -122,7 +122,8 @@ def test_a_pipe_gets_no_escapes(small: Path, force: bool) -> None:
     assert "\r" not in ran.stdout
 
 
-def test_the_next_command_can_be_run_as_it_is(house: Path) -> None:
+def test_the_next_command_can_be_run_as_it_is(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SOURCES.parent)  # where the sample pictures are
     command = invoke(["doctor", "--dtype", "float32"]).stdout.splitlines()[-1]
     words = shlex.split(command.removeprefix("next: "))
     assert words[-2:] == ["--dtype", "float32"]

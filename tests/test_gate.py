@@ -115,3 +115,12 @@ def test_judging_never_raises(
     tokens: list[TokenScore], stop: StopReason, aggregate: Aggregate
 ) -> None:
     judge(draft(*tokens, stop=stop), replace(CONFIG, aggregate=aggregate))
+
+
+@pytest.mark.parametrize(
+    ("answer", "accepted"), [("red", True), ("A", True), ("(b)", True), ("no", False), ("C", False)]
+)
+def test_a_draft_must_name_one_of_the_options(answer: str, accepted: bool) -> None:
+    verdict = judge(draft(token(answer)), CONFIG, ("red", "blue"))
+    assert verdict.accepted is accepted
+    assert verdict.reason is (Reason.CONFIDENT if accepted else Reason.NOT_AN_OPTION)

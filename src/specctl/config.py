@@ -17,7 +17,7 @@ from typing import Any
 import platformdirs
 
 from specctl.errors import UsageError
-from specctl.kinds import FILE, SWITCH, TEXT, Kind, at_least, choice, number
+from specctl.kinds import DEVICE, FILE, SWITCH, TEXT, Kind, at_least, choice, number
 from specctl.presets import Preset, load_preset, preset_names
 from specctl.types import Aggregate, PlanMode, Word
 
@@ -92,9 +92,9 @@ KINDS: dict[str, Kind] = {
     "preset": choice(preset_names()),
     "drafter": TEXT,
     "verifier": TEXT,
-    "device": TEXT,
-    "drafter_device": TEXT,
-    "verifier_device": TEXT,
+    "device": DEVICE,
+    "drafter_device": DEVICE,
+    "verifier_device": DEVICE,
     "dtype": choice(("auto", "float32", "bfloat16", "float16")),
     "offline": SWITCH,
     "system_prompt": FILE,

@@ -49,8 +49,8 @@ def _opened(path: str, shown: str) -> BinaryIO:
     try:
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode):
-            kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-            raise refusal("image_unreadable", f"{shown} is {kind}, not an image")
+            kind = "a folder, not an image" if stat.S_ISDIR(mode) else "not a regular file"
+            raise refusal("image_unreadable", f"{shown} is {kind}")
         return Path(path).open("rb")
     except FileNotFoundError as error:
         raise refusal("image_missing", f"there is no file {shown}", _near(path)) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,5 +42,11 @@ def at_least(least: int) -> Kind:
 
 
 TEXT = Kind("a text that is not empty", lambda value: isinstance(value, str) and value != "")
+DEVICE = Kind(
+    "auto, cpu, cuda or cuda:N",
+    lambda value: (
+        isinstance(value, str) and re.fullmatch(r"auto|cpu|cuda(:\d+)?", value) is not None
+    ),
+)
 FILE = Kind("a path", lambda value: isinstance(value, (str, Path)) and str(value) != "")
 SWITCH = Kind("true or false", lambda value: isinstance(value, bool))

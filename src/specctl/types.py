@@ -63,6 +63,7 @@ class Reason(Word):
     TRUNCATED = "truncated"
     NON_FINITE = "non_finite"
     DEGENERATE = "degenerate"
+    NOT_AN_OPTION = "not_an_option"
 
 
 class PlanMode(Word):

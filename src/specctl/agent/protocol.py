@@ -21,6 +21,8 @@ ANSWER_OPEN, ANSWER_CLOSE = "<answer>", "</answer>"
 RESPONSE_OPEN, RESPONSE_CLOSE = "<tool_response>", "</tool_response>"
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 
+TAGS = (CALL_OPEN, CALL_CLOSE, ANSWER_OPEN, RESPONSE_OPEN, RESPONSE_CLOSE, THINK_OPEN, THINK_CLOSE)
+
 STOP_STRINGS = (CALL_CLOSE, ANSWER_CLOSE)
 
 
@@ -51,6 +53,8 @@ def parse_turn(text: str, stop_reason: StopReason) -> Turn:
     if answer is not None and (written is None or ANSWER_CLOSE in said):
         if not answer.strip():
             return Turn(thought, problem="the answer is empty")
+        if any(tag in answer for tag in TAGS):
+            return Turn(thought, problem="the answer holds tags: write the answer alone")
         return Turn(thought, answer=answer.strip())
     if written is not None:
         try:

@@ -60,6 +60,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Answer questions about images: a small model drafts, a gate decides whether to believe "
     "it, and an agentic model verifies where it must.",
+    epilog=f"Example: specctl run {ASKED}",
 )
 
 
@@ -103,6 +104,11 @@ for _name, _command in COMMANDS.items():
     app.command(_name, help=_help(_command), epilog=_epilog(_name))(_command)
 
 
+FORCING = ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "GITHUB_ACTIONS")
+
+
 def main() -> None:
-    """The `specctl` console script."""
+    """The `specctl` console script; each stream itself decides whether it gets escape codes."""
+    for name in FORCING:
+        os.environ.pop(name, None)
     app(prog_name="specctl")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from specctl.cli.display import PHOTOGRAPH, is_bundled
 from specctl.config import Settings
+from specctl.data.fields import MAX_OPTIONS
 from specctl.engine.pair import Pair, Placement, load_pair
 from specctl.engine.query import Policy
 from specctl.engine.serial import SerialDriver
@@ -35,8 +36,20 @@ def build_query(image: str, question: str | None, flagged: str | None, options: 
     for what, text in (("question", asked), *(("option", option) for option in options)):
         if not text.isprintable() and any("\ud800" <= char <= "\udfff" for char in text):
             raise InputError(f"the {what} is not text in UTF-8", code=f"input.{what}")
+    _check_options(options)
     name = "stdin" if image == STDIN else Path(image).stem
     return Query(name, image, asked.strip(), tuple(options))
+
+
+def _check_options(options: list[str]) -> None:
+    """Options must be told apart by a letter each, and by their texts."""
+    texts = [" ".join(option.split()).casefold() for option in options]
+    if "" in texts:
+        raise UsageError("an --option is blank")
+    if len(set(texts)) < len(texts):
+        raise UsageError("an --option is given twice")
+    if len(texts) > MAX_OPTIONS:
+        raise UsageError(f"{len(texts)} options, at most {MAX_OPTIONS} can be lettered")
 
 
 def _read_question() -> str:

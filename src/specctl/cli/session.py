@@ -30,7 +30,7 @@ WHAT_TO_DO = {
     "budget.turns": "raise --max-turns",
     "budget.tokens": "raise --max-new-tokens",
     "budget.time": "raise --time-limit",
-    "budget.context": "lower --max-turns, or use a smaller image",
+    "budget.context": "shorten the question, lower --max-turns, or use a smaller image",
     "tool.repeated": "the question may be beyond this verifier",
 }
 

@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from specctl.metrics.answers import names_option
 from specctl.presets import GateConfig
 from specctl.types import Aggregate, Draft, Reason, StopReason, TokenScore, Verdict
 
@@ -30,9 +31,12 @@ class DraftScore:
     token_index: int
 
 
-def judge(draft: Draft, config: GateConfig) -> Verdict:
-    """Accept the draft or say why not; never raises, whatever the draft holds."""
-    flaw = _flaw(draft)
+def judge(draft: Draft, config: GateConfig, options: Sequence[str] = ()) -> Verdict:
+    """Accept the draft or say why not; never raises, whatever the draft holds.
+
+    A draft that names none of the question's `options` is not accepted, however sure it is.
+    """
+    flaw = _flaw(draft, options)
     if flaw is not None:
         return _verdict(config, flaw)
     score = score_draft(draft.tokens, config.aggregate, config.top_k)
@@ -80,7 +84,7 @@ def _aggregated(values: list[float], aggregate: Aggregate) -> float:
     return sum(chosen) / len(chosen)
 
 
-def _flaw(draft: Draft) -> Reason | None:
+def _flaw(draft: Draft, options: Sequence[str]) -> Reason | None:
     """Why a draft is not worth scoring, if so."""
     if not draft.tokens or not draft.answer.strip():
         return Reason.EMPTY
@@ -90,6 +94,8 @@ def _flaw(draft: Draft) -> Reason | None:
         return Reason.NON_FINITE
     if not any(character.isalnum() for character in draft.answer) or _repeats(draft.tokens):
         return Reason.DEGENERATE
+    if options and not names_option(draft.answer, options):
+        return Reason.NOT_AN_OPTION
     return None
 
 

@@ -74,7 +74,7 @@ def _draft(image: Image, policy: Policy, progress: Progress) -> Logic[Draft | No
         policy.preset.drafter, policy.tools, policy.preset.zoom, image, progress.query
     )
     draft = yield from drafter.draft(progress)
-    verdict = progress.verdict = judge(draft, policy.preset.gate)
+    verdict = progress.verdict = judge(draft, policy.preset.gate, progress.query.options)
     if policy.plan is PlanMode.ALWAYS or (policy.plan is PlanMode.AUTO and not verdict.accepted):
         # A plan is a guess: one that a budget ends takes nothing from the draft.
         with suppress(BudgetError):

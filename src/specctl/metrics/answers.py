@@ -36,6 +36,11 @@ def normalise_answer(text: str, options: Sequence[str] = ()) -> str:
     return bare
 
 
+def names_option(text: str, options: Sequence[str]) -> bool:
+    """Whether the answer names one of the options, by its text, its letter or both."""
+    return re.fullmatch(r"\([a-z]\)", normalise_answer(text, options)) is not None
+
+
 def same_answer(one: str | None, other: str | None, options: Sequence[str] = ()) -> bool:
     """Whether both are answers and equal once normalised; blank answers equal nothing."""
     if one is None or other is None:

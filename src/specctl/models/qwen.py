@@ -230,7 +230,7 @@ class QwenVLModel:
             raise BudgetError(
                 f"{length} tokens are more than the {self._parts.max_length} of {self.info.id}",
                 code="budget.context",
-                hint="use fewer turns or smaller images",
+                hint="shorten the question, use fewer turns or smaller images",
             )
 
     def _register(self, session: QwenSession) -> QwenSession:

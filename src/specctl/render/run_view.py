@@ -191,6 +191,7 @@ def reason_text(reason: Reason) -> str:
         Reason.TRUNCATED: "the draft was cut off at its limit",
         Reason.NON_FINITE: "the draft's scores are not numbers",
         Reason.DEGENERATE: "the draft repeats itself or holds no word",
+        Reason.NOT_AN_OPTION: "the draft is none of the options",
     }
     return words.get(reason, "the score is above the threshold")
 

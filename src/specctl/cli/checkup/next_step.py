@@ -68,11 +68,11 @@ def _smaller(facts: Facts) -> str:
 
 
 def _query(facts: Facts) -> str:
-    """A query about a sample picture, or where none is at hand, how to ask one."""
+    """A query about a sample picture, or where none is at hand, the shape of one."""
     beside = Path(specctl.__file__).parents[2] / SAMPLE
     image = next((path for path in (SAMPLE, beside) if path.is_file()), None)
     if image is None:
-        return _specctl(facts, "run", "--help")
+        return _specctl(facts, "run", "IMAGE", QUESTION)
     return _specctl(facts, "run", str(image), QUESTION)
 
 
