@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from specctl.images import Image
 from specctl.models.chat import ChatFormat
 from specctl.models.interface import DecodeWork, Session
-from specctl.models.segments import Picture, Segments
+from specctl.models.segments import Picture, Segments, Text
 from specctl.types import Candidate, ModelInfo, TokenScore, Usage
 
 CHAT = ChatFormat("<s>", "</s><u>", "</u><a>", "</a><u>")
@@ -143,4 +143,5 @@ def _shown(segment: object) -> str:
     if isinstance(segment, Picture):
         image: Image = segment.image
         return f"[{image.width}x{image.height}]"
-    return str(getattr(segment, "text"))  # noqa: B009
+    text = str(getattr(segment, "text"))  # noqa: B009
+    return f"‹{text}›" if isinstance(segment, Text) else text

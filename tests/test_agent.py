@@ -231,3 +231,8 @@ def test_an_expected_result_that_is_not_closed_swallows_no_call() -> None:
     text = f"{call}<tool_response>x{call}<tool_response>y</tool_response>"
     steps = parse_plan([token(text)], ToolBox(), reader)
     assert [step.expected for step in steps] == ["x", "y"]
+
+
+def test_box_corners_are_rounded_not_cut() -> None:
+    thirds = BoxReader(Frame.RELATIVE_1000, (1667, 1667), (1, 1), BoxPolicy())
+    assert thirds.read([100, 100, 700, 700]) == Box(167, 167, 1167, 1167)

@@ -153,3 +153,16 @@ def test_settings_put_choices_into_the_preset() -> None:
     assert preset.drafter.model == "mine"
     assert preset.verifier.model == "bundled:verifier"
     assert (preset.gate.threshold, preset.gate.top_k, preset.gate.min_margin) == (0.5, 16, 1.0)
+
+
+def test_a_flag_can_undo_a_switch_of_a_file(house: Path) -> None:
+    (house / "specctl.toml").write_text("no_draft = true\nquiet = true\nformat = 'json'\n")
+    assert invoke(["run", SCENE, "What?"]).stdout.startswith("{")
+    ran = invoke(["run", SCENE, "What?", "--draft", "--no-quiet", "--format", "plain"])
+    assert (ran.code, ran.stdout) == (0, "circle\n")
+    assert "gate verdict=" in ran.stderr
+
+
+def test_json_is_a_flag_alone(house: Path) -> None:
+    (house / "specctl.toml").write_text("json = true\n")
+    assert invoke(["run", SCENE, "What?"]).code == 2

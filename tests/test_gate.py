@@ -124,3 +124,16 @@ def test_a_draft_must_name_one_of_the_options(answer: str, accepted: bool) -> No
     verdict = judge(draft(token(answer)), CONFIG, ("red", "blue"))
     assert verdict.accepted is accepted
     assert verdict.reason is (Reason.CONFIDENT if accepted else Reason.NOT_AN_OPTION)
+
+
+def test_bottom20_is_the_mean_of_the_least_fifth() -> None:
+    tokens = scored([9.0, 1.0, 8.0, 3.0, 7.0, 6.0, 5.0, 9.5, 8.5, 7.5])
+    assert score_draft(tokens, Aggregate.BOTTOM20, 64).raw == pytest.approx(2.0)
+    assert score_draft(scored([4.0, 2.0, 9.0]), Aggregate.BOTTOM20, 64).raw == 2.0
+
+
+def test_the_margin_is_the_least_of_all_tokens_not_the_deciding_ones() -> None:
+    made = draft(token("a", separability=7.0, margin=5.0), token("b", separability=9.0, margin=0.5))
+    verdict = judge(made, CONFIG)
+    assert (verdict.token_index, verdict.margin) == (0, 0.5)
+    assert verdict.reason is Reason.NARROW_MARGIN

@@ -44,6 +44,7 @@ KEYS = [
     "usage",
     "error",
     "models",
+    "prompts",
     "versions",
     "runtime",
 ]

@@ -406,3 +406,37 @@ def _fresh_deferred() -> tuple[ScriptedModel, ScriptedModel]:
         script(says("star", **UNSURE), says(PLAN)),
         script(says(CALL % "0, 0, 50, 50"), says(ANSWER)),
     )
+
+
+def test_loading_does_not_count_against_the_time_limit() -> None:
+    ticks = iter(range(0, 10**12, 10**6))
+    now = [0]
+
+    def slow() -> ScriptedModel:
+        now[0] += 60 * 10**9
+        return script(says("star"))
+
+    driver = SerialDriver(
+        Pair({Role.DRAFTER: slow, Role.VERIFIER: slow}),
+        Transcript(),
+        lambda: now[0] + next(ticks),
+        lambda path: Image(np.zeros((20, 40, 3), np.uint8), "0" * 64, path),
+        time_limit_s=5.0,
+    )
+    query = Query("q1", "scene.png", "?")
+    result = driver.run(query, answer(query, Policy(preset())))
+    assert result.outcome is Outcome.ACCEPTED
+
+
+def test_forward_passes_are_those_of_this_query() -> None:
+    drafter = script(says("star"), says("star"))
+    ticks = iter(range(10**9))
+    driver = SerialDriver(
+        Pair({Role.DRAFTER: lambda: drafter, Role.VERIFIER: lambda: drafter}),
+        Transcript(),
+        lambda: next(ticks),
+        lambda path: Image(np.zeros((20, 40, 3), np.uint8), "0" * 64, path),
+    )
+    query = Query("q1", "scene.png", "?")
+    runs = [driver.run(query, answer(query, Policy(preset()))) for _ in range(2)]
+    assert [run.runtime.forward_passes for run in runs] == [{"drafter": 2}] * 2

@@ -117,7 +117,8 @@ KINDS: dict[str, Kind] = {
 }
 """What each setting may be."""
 
-SETTING_NAMES = tuple(KINDS)
+SETTING_NAMES = tuple(name for name in KINDS if name != "json")
+"""What files and variables may set; `--json` is a flag alone, short for a value of `format`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -292,4 +292,6 @@ class Result:
     trajectory: Trajectory = Trajectory()
     usage: Mapping[Role, Usage] = field(default_factory=dict)
     error: Failure | None = None
+    prompts: Mapping[Role, str] = field(default_factory=dict)
+    """The sha256 of the system prompt that each model was given."""
     runtime: Runtime = Runtime()

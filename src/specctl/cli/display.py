@@ -20,7 +20,7 @@ from specctl.render.live import FinalView, LiveView
 from specctl.render.plain import PlainView
 from specctl.render.run_view import Header
 from specctl.render.text import clean
-from specctl.render.view import Silent, View
+from specctl.render.view import Silent, View, Warnings
 
 FOR_PHOTOGRAPHS = "for photographs give --drafter and --verifier a local Qwen-VL class checkpoint"
 DRAWINGS_ONLY = f"the bundled pair knows only drawn scenes of shapes; {FOR_PHOTOGRAPHS}"
@@ -80,7 +80,7 @@ def choose_view(settings: Settings, header: Header) -> View:
     elif shown is Format.RICH:
         view = FinalView(header, stream, width_of(stream) - 1)
     elif shown is Format.JSON:
-        view = Silent()
+        view = Warnings(stream)
     else:
         view = PlainView(stream, header.warning)
     return CropSaver(settings.save_crops, view) if settings.save_crops else view

@@ -10,7 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
-from specctl.config import ConfigValues, Format, Settings, check_value, environment_name
+from specctl.config import (
+    SETTING_NAMES,
+    ConfigValues,
+    Format,
+    Settings,
+    check_value,
+    environment_name,
+)
 from specctl.presets import preset_names
 from specctl.types import Aggregate, PlanMode
 
@@ -39,7 +46,9 @@ FLAGS: dict[str, Any] = {
     "drafter_device": _flag(str | None, MODELS, "For the drafter alone.", "--drafter-device"),
     "verifier_device": _flag(str | None, MODELS, "For the verifier alone.", "--verifier-device"),
     "dtype": _flag(str, MODELS, "auto, float32, bfloat16 or float16.", "--dtype"),
-    "offline": _flag(bool, MODELS, "Use hub models from the local cache only.", "--offline"),
+    "offline": _flag(
+        bool, MODELS, "Use hub models from the local cache only.", "--offline/--no-offline"
+    ),
     "system_prompt": _flag(
         Path | None, MODELS, "Text file with the verifier's system prompt.", "--system-prompt"
     ),
@@ -62,7 +71,7 @@ FLAGS: dict[str, Any] = {
         "When the trajectory is drafted; auto: in a batch where deferred, else always.",
         "--plan",
     ),
-    "no_draft": _flag(bool, AGENT, "Verify only.", "--no-draft"),
+    "no_draft": _flag(bool, AGENT, "Verify only.", "--no-draft/--draft"),
     "max_turns": _flag(int, AGENT, "The verifier's turns at most.", "--max-turns", min=1),
     "max_new_tokens": _flag(
         int, AGENT, "The verifier's decoded tokens at most.", "--max-new-tokens", min=1
@@ -77,12 +86,17 @@ FLAGS: dict[str, Any] = {
         Path | None, OUTPUT, "Also write the result to this file, as JSON.", "-o", "--out"
     ),
     "compare": _flag(
-        bool, OUTPUT, "Also time it with and without drafting, four more runs.", "--compare"
+        bool,
+        OUTPUT,
+        "Also time it with and without drafting, four more runs.",
+        "--compare/--no-compare",
     ),
     "format": _flag(Format, OUTPUT, "How to show what happens.", "--format"),
     "json": _flag(bool, OUTPUT, "Short for --format json.", "--json"),
-    "quiet": _flag(bool, OUTPUT, "The answer only.", "-q", "--quiet"),
-    "verbose": _flag(bool, OUTPUT, "Tell where each setting came from.", "-v", "--verbose"),
+    "quiet": _flag(bool, OUTPUT, "The answer only.", "-q/ ", "--quiet/--no-quiet"),
+    "verbose": _flag(
+        bool, OUTPUT, "Tell where settings came from.", "-v/ ", "--verbose/--no-verbose"
+    ),
 }
 
 ImageArgument = Annotated[
@@ -179,5 +193,5 @@ def origins(ctx: typer.Context, config: ConfigValues) -> list[tuple[str, str, st
 def _with_environment(name: str) -> Any:
     """The flag's annotation with the variable that sets it, too."""
     kind, option = FLAGS[name].__origin__, FLAGS[name].__metadata__[0]
-    option.envvar = environment_name(name)
+    option.envvar = environment_name(name) if name in SETTING_NAMES else None
     return Annotated[kind, option]

@@ -31,6 +31,7 @@ class Drafter:
 
     def draft(self, progress: Progress) -> Logic[Draft]:
         """Decode the answer."""
+        progress.prompted(Role.DRAFTER, self.preset.system)
         yield from self._ask(self.preset.answer, Phase.DRAFT_PREFILL, progress)
         decoding = yield Decode(self.handle, (), self.preset.max_answer_tokens, Phase.DRAFT_DECODE)
         progress.count_decoded(Role.DRAFTER, decoding)

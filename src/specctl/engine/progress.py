@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 from specctl.models.decoding import Decoding
 from specctl.types import (
@@ -32,6 +33,11 @@ class Progress:
     verdict: Verdict | None = None
     steps: list[Step] = field(default_factory=list)
     usage: dict[Role, Usage] = field(default_factory=dict)
+    prompts: dict[Role, str] = field(default_factory=dict)
+
+    def prompted(self, role: Role, system: str) -> None:
+        """Note which system prompt a model was given."""
+        self.prompts[role] = sha256(system.encode()).hexdigest()
 
     def count(self, role: Role, usage: Usage) -> None:
         """Add one prefill to a model's usage."""
@@ -63,4 +69,5 @@ class Progress:
             trajectory=Trajectory(tuple(self.steps)),
             usage=usage,
             error=error,
+            prompts=dict(self.prompts),
         )

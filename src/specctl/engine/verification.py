@@ -55,6 +55,7 @@ class Verifier:
             Text(self.preset.question.render(query.question, query.options)),
             Control(self.preset.instruction),
         )
+        self.progress.prompted(Role.VERIFIER, self.preset.system)
         opening = self.handle.chat.opening(self.preset.system, asked)
         usage: Usage = yield Prompt(self.handle, opening, Phase.VERIFIER_PREFILL)
         yield from self._prefilled(usage)

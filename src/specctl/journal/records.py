@@ -58,6 +58,9 @@ def result_to_dict(
         "usage": usage,
         "error": result.error,
         "models": models_to_dict(models),
+        "prompts": {
+            role: {"system_sha256": result.prompts[role]} for role in sorted(result.prompts)
+        },
         "versions": versions(),
         "runtime": {
             "e2e_ms": e2e_ns(result) / 1e6 if result.runtime.spans else None,

@@ -14,6 +14,7 @@ from specctl.errors import ModelError
 BUNDLED_PREFIX = "bundled:"
 BUNDLED_NAMES = ("drafter", "verifier")
 WHOLE_FILE_BYTES = 64 * 2**20
+SAMPLED_BLOCKS, BLOCK_BYTES = 256, 2**16
 WANTED_FILES = ("*.json", "*.safetensors", "*.jinja", "*.txt")
 
 
@@ -51,8 +52,9 @@ def weight_files(folder: Path) -> list[Path]:
 def weights_sha256(folder: Path) -> str:
     """An identity of the weights: sha256 over each shard's name and digest.
 
-    Shards over 64 MB count by their safetensors header and size only, so that opening a large model
-    does not read it twice; weights of the very same layout are not told apart then.
+    Shards over 64 MB count by their safetensors header, their size and 256 blocks of 64 KB spread
+    over them, so that opening a large model does not read it twice; weights that differ nowhere in
+    these blocks are not told apart.
     """
     whole = hashlib.sha256()
     for path in weight_files(folder):
@@ -67,7 +69,11 @@ def _digest(path: Path) -> str:
             return hashlib.sha256(file.read()).hexdigest()
         header_bytes = file.read(8)
         header = file.read(min(int.from_bytes(header_bytes, "little"), WHOLE_FILE_BYTES))
-    return hashlib.sha256(header_bytes + header + str(size).encode()).hexdigest()
+        digest = hashlib.sha256(header_bytes + header + str(size).encode())
+        for block in range(SAMPLED_BLOCKS):
+            file.seek((size - BLOCK_BYTES) * block // (SAMPLED_BLOCKS - 1))
+            digest.update(file.read(BLOCK_BYTES))
+    return digest.hexdigest()
 
 
 def _bundled(source: str) -> Path:

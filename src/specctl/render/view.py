@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TextIO
 
 from specctl.events import Event
+from specctl.render.text import clean
 
 
 class View(Protocol):
@@ -15,6 +16,23 @@ class View(Protocol):
     def warn(self, message: str) -> None: ...
 
     def close(self) -> None: ...
+
+
+class Warnings:
+    """Shows nothing but warnings."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def handle(self, query_id: str, event: Event, at_ns: int) -> None:
+        """Drop the event."""
+
+    def warn(self, message: str) -> None:
+        """Print the warning at once."""
+        print(f"warning: {clean(message)}", file=self._stream)
+
+    def close(self) -> None:
+        """Nothing to close."""
 
 
 class Silent:
