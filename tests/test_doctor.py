@@ -519,7 +519,7 @@ def facts() -> Facts:
         ),
         Configuration(
             (Path("/home/me/specctl/config.toml"),),
-            (Path("/home/me/specctl/config.toml"), Path("/work/specctl.toml")),
+            (Path("/home/me/specctl/config.toml"), Path("/home/me/specctl.toml")),
             ("SPECCTL_VERIFIER",),
             (
                 Origin("drafter", "Qwen/Qwen3-VL-2B-Instruct", "flag"),
