@@ -17,7 +17,8 @@ from specctl.metrics.answers import names_option
 from specctl.presets import GateConfig
 from specctl.types import Aggregate, Draft, Reason, StopReason, TokenScore, Verdict
 
-_SLOPE = 0.6
+SLOPE = 0.6
+"""Of the published score: sigmoid(0.6 A)."""
 _LEAST_RUN = 4
 
 
@@ -60,7 +61,7 @@ def score_draft(tokens: Sequence[TokenScore], aggregate: Aggregate, top_k: int) 
     else:
         values = [separability(token, top_k) for token in tokens]
         raw = _aggregated(values, aggregate)
-        score = sigmoid(_SLOPE * raw)
+        score = sigmoid(SLOPE * raw)
     return DraftScore(aggregate, raw, score, min(range(len(values)), key=values.__getitem__))
 
 

@@ -6,11 +6,9 @@ import math
 
 from rich.text import Text
 
+from specctl.engine.gate import SLOPE
 from specctl.render.symbols import Symbols
 from specctl.types import Aggregate, Verdict
-
-SLOPE = 0.6
-"""Of the published score: sigmoid(0.6 A)."""
 
 
 def raw_threshold(threshold: float, aggregate: Aggregate) -> float:
